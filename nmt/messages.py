@@ -1,13 +1,13 @@
 """Messages during a command: their kinds, and the progress of long steps.
 
-Messages go through the ``say`` that a caller passes down. Steps go to the :class:`Display` that a command installs with
+Messages go through the ``say`` that a caller passes down. Steps go to the display that a command installs with
 :func:`shown_on`; without one, as in a library, nothing is shown. Nothing here prints.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 Item = TypeVar("Item")
 Say = Callable[[str], None]
@@ -32,8 +32,8 @@ class Caution(str):
     __slots__ = ()
 
 
-class Step(Protocol):
-    """A step in progress."""
+class Step:
+    """A step in progress; this one is shown nowhere."""
 
     def advance(self, amount: float = 1) -> None:
         """Count work that is done."""
@@ -45,32 +45,9 @@ class Step(Protocol):
         """Show a text beside the counts from now on."""
 
 
-class Display(Protocol):
-    """Shows steps to a person."""
-
-    def step(self, what: str, total: float | None, unit: str, done: float) -> AbstractContextManager[Step]:
-        """Show a step while it lasts; arguments as of :func:`step`."""
-
-
-class _Hidden:
-    """Shows nothing."""
-
-    def advance(self, amount: float = 1) -> None:
-        pass
-
-    def expect(self, total: float) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        pass
-
-    @contextmanager
-    def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
-        yield self
-
-
-HIDDEN = _Hidden()
-_display: ContextVar[Display] = ContextVar("display", default=HIDDEN)
+Display = Callable[[str, float | None, str, float], AbstractContextManager[Step]]
+"""Shows a step while it lasts; arguments as of :func:`step`."""
+_display: ContextVar[Display] = ContextVar("display", default=lambda *_: nullcontext(Step()))
 
 
 @contextmanager
@@ -92,7 +69,7 @@ def step(what: str, total: float | None, unit: str, done: float = 0) -> Abstract
         unit: what is counted, in the plural: ``pairs``.
         done: work that an earlier process has done.
     """
-    return _display.get().step(what, total, unit, done)
+    return _display.get()(what, total, unit, done)
 
 
 def counted(items: Iterable[Item], what: str, total: float | None, unit: str) -> Iterator[Item]:

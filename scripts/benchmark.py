@@ -18,9 +18,9 @@ from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
 from benchmarks.systems import GROUPS, VARIANTS
 from benchmarks.training import Case, TrainingRow, measure, measure_config
-from nmt.cli.common import command, say
-from nmt.cli.files import refuse_unwritable, writing
-from nmt.cli.signature import whole
+from command_line import command, whole
+from nmt.cli.files import require_writable, writing
+from nmt.cli.terminal import say
 from nmt.config import load_config, load_run_config
 from nmt.data.corpus import read_test_set
 from nmt.data.lines import read_lines
@@ -194,7 +194,7 @@ def main(options: argparse.Namespace) -> None:
     kind = measured(options)
     references: list[str] = []
     if options.json:  # fail now, not after minutes
-        refuse_unwritable(options.json)
+        require_writable(options.json)
     if options.reference:
         _, references = read_test_set(options.input, options.reference)
     where = options.device or "cpu"

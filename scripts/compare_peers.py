@@ -23,9 +23,9 @@ from typing import Any
 
 import sentencepiece
 
+from command_line import command, whole
 from machine import commit, machine
-from nmt.cli.common import command, say
-from nmt.cli.signature import whole
+from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import DataError

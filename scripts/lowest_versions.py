@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from nmt.cli.common import command
+from command_line import command
 
 ROOT = Path(__file__).parent.parent
 

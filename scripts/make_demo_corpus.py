@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from command_line import command
 from demo_language import write_corpus
-from nmt.cli.common import command
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,9 +9,9 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from nmt.cli.common import command, say
-from nmt.cli.files import refuse_unwritable
-from nmt.cli.signature import whole
+from command_line import command, whole
+from nmt.cli.files import require_writable
+from nmt.cli.terminal import say
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
 
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: argparse.Namespace) -> int:
     """Make the trials and print the table; return 1 if anything was lost."""
     if arguments.json is not None:
-        refuse_unwritable(arguments.json)
+        require_writable(arguments.json)
     results = []
     # a new process for each kind: what a trial changes in its process does not reach another
     with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:

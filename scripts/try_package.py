@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from nmt.cli.common import command, say
+from command_line import command
+from nmt.cli.terminal import say
 from nmt.errors import DataError
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from nmt.messages import Step
+
 
 @dataclass
-class RecordedStep:
+class RecordedStep(Step):
     """A step and what was said of it."""
 
     what: str
@@ -36,7 +38,7 @@ class Recorder:
         self.steps: list[RecordedStep] = []
 
     @contextmanager
-    def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[RecordedStep]:
+    def __call__(self, what: str, total: float | None, unit: str, done: float) -> Iterator[RecordedStep]:
         found = RecordedStep(what, total, unit, done)
         self.steps.append(found)
         yield found

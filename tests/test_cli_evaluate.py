@@ -12,6 +12,7 @@ import pytest
 import sacrebleu
 
 from nmt.cli import evaluate, length_curve
+from nmt.cli.options import named
 from nmt.cli.translate import main as translate
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
@@ -282,7 +283,7 @@ def test_attention_is_scored_as_alignment(
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "problem"),
     [
         (("--hypotheses", "ref", "--gold", "src"), "--gold: has no effect with --hypotheses"),
         (("--model", "none", "--gold", "blank"), "--gold: none has no attention"),
@@ -291,84 +292,66 @@ def test_attention_is_scored_as_alignment(
     ],
 )
 def test_what_is_refused_of_gold_alignments(
-    models: Path, run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], message: str
+    models: Path, run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], problem: str
 ) -> None:
     monkeypatch.chdir(models)
     for name, text in {"blank": "\n" * 10, "short": "0-0\n", "wrong": "\n\n1:1" + "\n" * 8}.items():
         Path(name).write_text(text)
     code, _, err = run(evaluate.main, *TEST_SET, *options)
-    assert code == 2
-    assert message in err
+    assert code == 2 and problem in err
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"),
+    ("main", "options", "problem"),
     [
-        (("--hypotheses", "none"), "none: no such file (tried {folder}/none)"),
-        (("--hypotheses", "short"), "src has 5 lines and short has 1"),
-        (("--hypotheses", "good", "--reference", "short"), "src has 5 lines and short has 1"),
-        (("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: is empty"),
-        (("--hypotheses", "latin"), "latin:1: not UTF-8"),
-        (("--model", "none"), "none: no such run directory (tried {folder}/none)"),
-        (("--model", "."), "config.yaml: missing"),
-        (("--hypotheses", "good", "--beam-size", "5"), "beam_size: has no effect"),
-        (("--hypotheses", "good", "--json", "no/where"), "no/where: cannot be written: No such file or directory"),
-        (("--hypotheses", "good", "--json", "."), ".: cannot be written: Is a directory"),
-        (("--hypotheses", "good", "--model", "."), "config.yaml: missing"),
+        (evaluate.main, ("--hypotheses", "short"), "src has 5 lines and short has 1"),
+        (evaluate.main, ("--hypotheses", "good", "--reference", "short"), "src has 5 lines and short has 1"),
+        (evaluate.main, ("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: is empty"),
+        (evaluate.main, ("--model", "."), "config.yaml: missing"),
+        (evaluate.main, ("--hypotheses", "good", "--model", "."), "config.yaml: missing"),
+        (evaluate.main, ("--hypotheses", "good", "--beam-size", "5"), "beam_size: has no effect"),
+        (evaluate.main, (), "--model, --hypotheses: exactly one of the two is required"),
+        (length_curve.main, ("--system", "a=none"), "none: no such run directory or file (tried {folder}/none)"),
+        (length_curve.main, ("--system", "a=good", "--system", "b=short"), "src has 5 lines and short has 1"),
+        (length_curve.main, ("--system", "a=."), "config.yaml: missing"),
+        (length_curve.main, ("--system", "a=good", "--length-penalty", "1"), "length_penalty: has no effect"),
+        (length_curve.main, ("--system", "a=good", "--output", "src/c"), "src: the directory cannot be created: File"),
+        (length_curve.main, ("--system", "a=good", "--output", "out"), "out: is a directory"),
+        (length_curve.main, ("--system", "a=good", "--short", "3-8", "--long", "26-30"), "--long 26-30: no sentence"),
+        (
+            length_curve.main,
+            ("--system", "a=good", "--short", "3-12", "--long", "12-30"),
+            "--short 3-12 and --long 12-",
+        ),
+        (length_curve.main, ("--system", "a=good", "--hypotheses", "a=bad"), "hypotheses a=bad: no system a is a run"),
+        (length_curve.main, ("--system", "a=good", "--why"), "a: is a file of translations"),
     ],
 )
-def test_what_evaluate_refuses(files: Path, run: Run, options: tuple[str, ...], problem: str) -> None:
+def test_what_cannot_be_done_is_refused(
+    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], problem: str
+) -> None:
     (files / "short").write_text("one\n")
     (files / "empty").touch()
-    (files / "latin").write_bytes(b"h\xe9\n")
-    code, _, err = run(evaluate.main, *TEST_SET, *options)
-    assert code == 2 and err.count("\n") == 1
-    assert err.startswith(f"nmt-evaluate: error: {problem.replace('{folder}', str(files))}")
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (("--system", "a=none"), "none: no such run directory or file (tried {folder}/none)"),
-        (("--system", "a=good", "--system", "b=short"), "src has 5 lines and short has 1"),
-        (("--system", "a=."), "config.yaml: missing"),
-        (("--system", "a=good", "--length-penalty", "1"), "length_penalty: has no effect"),
-        (("--system", "a=good", "--output", "src/curve"), "src: the directory cannot be created: File exists"),
-        (("--system", "a=good", "--output", "out"), "out: is a directory"),
-        (("--system", "a=good", "--short", "3-8", "--long", "26-30"), "--long 26-30: no sentence has this length"),
-        (("--system", "a=good", "--short", "3-12", "--long", "12-30"), "--short 3-12 and --long 12-30: "),
-        (("--system", "a=good", "--hypotheses", "a=bad"), "hypotheses a=bad: no system a is a run"),
-        (("--system", "a=good", "--why"), "a: is a file of translations"),
-    ],
-)
-def test_what_the_curve_refuses(files: Path, run: Run, options: tuple[str, ...], problem: str) -> None:
-    (files / "short").write_text("one\n")
     (files / "out").mkdir()
-    code, out, err = run(length_curve.main, *TEST_SET, "--output", "curve", *options)
+    output = () if main is evaluate.main else ("--output", "curve")
+    code, out, err = run(main, *TEST_SET, *output, *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"nmt-length-curve: error: {problem.replace('{folder}', str(files))}")
+    assert f"error: {problem.replace('{folder}', str(files))}" in err
     assert not list(files.glob("curve*"))
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("option", "text"),
     [
-        (("--system", "good"), "'good' is not NAME=PATH"),
-        (("--system", "=good"), "'=good' is not NAME="),
-        (("--system", "good="), "'good=' is not NAME="),
-        (("--short", "20-11"), "'20-11' is not a range of lengths"),
-        (("--long", "20"), "'20' is not a range of lengths"),
-        (("--bins", "10,5"), "'10,5' is not a list of ascending lengths"),
-        (("--bins", "0,5"), "'0,5' is not"),
-        (("--bins", "5,x"), "'5,x' is not"),
-        (("--bins", ""), "'' is not"),
+        *(("--system", text) for text in ("good", "=good", "good=")),
+        *(("--short", text) for text in ("20-11", "20")),
+        *(("--bins", text) for text in ("10,5", "0,5", "5,x", "")),
     ],
 )
-def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple[str, ...], message: str) -> None:
-    code, _, err = run(length_curve.main, *TEST_SET, "--output", "curve", *options)
-    assert code == 2
-    assert f"error: argument {options[0]}: {message}" in err
-    assert length_curve.named("a=runs/lr=1") == ("a", "runs/lr=1")
+def test_what_the_command_line_cannot_mean(files: Path, run: Run, option: str, text: str) -> None:
+    code, _, err = run(length_curve.main, *TEST_SET, "--output", "curve", option, text)
+    assert code == 2 and f"error: argument {option}: '{text}' is not " in err
+    assert named("a=runs/lr=1") == ("a", "runs/lr=1")
 
 
 @pytest.mark.parametrize(
@@ -386,39 +369,30 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, options: tuple
             ("--system", "good=h.csv", "--output", "h.png"),
             "--output h: h.csv: is the same file as --system good=h.csv",
         ),
+        (
+            evaluate.main,
+            ("--hypotheses", "run/hypotheses", "--json", "run/config.yaml"),
+            "is inside the run directory ",
+        ),
+        (evaluate.main, ("--hypotheses", "good", "--json", "run/checkpoints/new"), "is inside the run directory "),
+        (
+            length_curve.main,
+            ("--system", "a=run/hypotheses", "--output", "run/manifest"),
+            "is inside the run directory ",
+        ),
     ],
 )
-def test_no_text_is_written_over(
+def test_neither_text_nor_a_run_is_written_over(
     files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], problem: str
 ) -> None:
     (files / "linked").symlink_to("ref")
-    for name in ("h.csv", "h.svg"):
-        (files / name).write_bytes((files / "bad").read_bytes())
-    before = {path: path.read_bytes() for path in files.iterdir()}
-    code, out, err = run(main, *TEST_SET, *options)
-    assert (code, out) == (2, "") and f"error: {problem}" in err
-    assert {path: path.read_bytes() for path in files.iterdir()} == before
-
-
-@pytest.mark.parametrize(
-    ("main", "options"),
-    [
-        (evaluate.main, ("--hypotheses", "run/test.hypotheses.txt", "--json", "run/config.yaml")),
-        (evaluate.main, ("--hypotheses", "good", "--json", "run/checkpoints/new")),
-        (length_curve.main, ("--system", "a=run/test.hypotheses.txt", "--output", "run/manifest")),
-    ],
-)
-def test_a_run_is_known_by_what_lies_in_it(
-    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...]
-) -> None:
     (files / "run/checkpoints").mkdir(parents=True)
-    for name in ("config.yaml", "manifest.json"):
-        (files / "run" / name).write_text("of a run")
-    (files / "run/test.hypotheses.txt").write_bytes((files / "good").read_bytes())
+    for name in ("h.csv", "h.svg", "run/hypotheses", "run/config.yaml", "run/manifest.json"):
+        (files / name).write_bytes((files / "bad").read_bytes())
+    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
     code, out, err = run(main, *TEST_SET, *options)
-    assert (code, out) == (2, "") and "is inside the run directory " in err
-    assert {(files / "run" / name).read_text() for name in ("config.yaml", "manifest.json")} == {"of a run"}
-    assert not list((files / "run/checkpoints").iterdir())
+    assert (code, out) == (2, "") and problem in err
+    assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
 
 
 def test_what_will_fail_fails_before_translating(

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from nmt.cli import common
+from nmt.cli import terminal
 from nmt.cli.translate import main
 from nmt.config import Config
 from nmt.config.schema import WordTokenizer
@@ -113,7 +113,7 @@ def test_n_best_and_scores(translate: Translate) -> None:
     _, out, _ = translate(TEXT + "\n", "--beam-size", "3", "--n-best", "3", "--scores")
     rows = [line.split("\t") for line in out.split("\n")[:-1]]
     assert len(rows) == 3 * (len(LINES) + 1)
-    assert rows[-3:] == [["0.0000", ""], ["", ""], ["", ""]]
+    assert rows[-3:] == [["0.0000", ""], ["-inf", ""], ["-inf", ""]]
     assert [text for _, text in rows[:-3:3]] == best[:-1]
     for group in zip(rows[0:-3:3], rows[1:-3:3], rows[2:-3:3], strict=True):
         scores = [float(score) for score, _ in group]
@@ -204,7 +204,7 @@ def test_progress_is_shown_at_a_terminal(translate: Translate, tmp_path: Path, m
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     code, out, err = translate("", *options)
     assert (code, out) == (0, "")
-    monkeypatch.setattr(common, "SHOWN_AFTER", 0.0)
+    monkeypatch.setattr(terminal, "SHOWN_AFTER", 0.0)
     code, out, err = translate("", *options)
     assert (code, out) == (0, "") and f"{tmp_path}/text: " in err and f"/{len(LINES)} lines [" in err
     code, out, err = translate(TEXT)

@@ -15,57 +15,45 @@ from nmt.training.machine import Threads
 from tests.small_run import config, train
 
 
-def limit(tmp_path: Path, membership: str, files: dict[str, str]) -> float | None:
-    """What ``time_limit`` reads where these are the files of the control groups."""
+@pytest.mark.parametrize(
+    ("membership", "files", "limit"),
+    [
+        ("0::/job\n", {"job": "250000 100000"}, 2.5),
+        ("0::/a/b/c\n", {"a": "150000 100000", "a/b": "400000 100000", "a/b/c": "max 100000"}, 1.5),
+        ("0::/job\n", {"job": "max 100000"}, None),
+        ("0::/../elsewhere\n", {}, None),
+        ("", {}, None),
+    ],
+)
+def test_the_tightest_limit_of_the_groups_around_the_process_counts(
+    membership: str, files: dict[str, str], limit: float | None, tmp_path: Path
+) -> None:
     for name, text in files.items():
-        path = tmp_path / "cgroup" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "ascii")
+        group = tmp_path / "cgroup" / name
+        group.mkdir(parents=True, exist_ok=True)
+        (group / "cpu.max").write_text(f"{text}\n", "ascii")
     (tmp_path / "membership").write_text(membership, "ascii")
-    return time_limit(tmp_path / "cgroup", tmp_path / "membership")
-
-
-def test_a_limit_of_the_own_group_is_read(tmp_path: Path) -> None:
-    assert limit(tmp_path, "0::/job\n", {"job/cpu.max": "250000 100000\n"}) == 2.5
-
-
-def test_the_tightest_limit_of_all_groups_around_the_process_counts(tmp_path: Path) -> None:
-    files = {"a/cpu.max": "150000 100000\n", "a/b/cpu.max": "400000 100000\n", "a/b/c/cpu.max": "max 100000\n"}
-    assert limit(tmp_path, "0::/a/b/c\n", files) == 1.5
+    assert time_limit(tmp_path / "cgroup", tmp_path / "membership") == limit
 
 
 @pytest.mark.parametrize(
-    ("membership", "files"),
+    ("chosen", "limit", "expected"),
     [
-        ("0::/job\n", {"job/cpu.max": "max 100000\n"}),
-        ("0::/../elsewhere\n", {}),
-        ("", {}),
+        ({}, 2.5, {"GOMP_SPINCOUNT": str(SPINS), "OMP_NUM_THREADS": "3"}),
+        ({}, None, {"GOMP_SPINCOUNT": str(SPINS)}),
+        ({}, 8.0, {"GOMP_SPINCOUNT": str(SPINS)}),
+        ({"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "5"}, 2.5, {"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "5"}),
+        ({"OMP_WAIT_POLICY": "active"}, None, {"OMP_WAIT_POLICY": "active"}),
     ],
 )
-def test_no_limit(tmp_path: Path, membership: str, files: dict[str, str]) -> None:
-    assert limit(tmp_path, membership, files) is None
-
-
-@pytest.mark.parametrize(("limit", "threads"), [(2.5, {"OMP_NUM_THREADS": "3"}), (None, {}), (8.0, {})])
-def test_threads_sleep_soon_and_are_as_many_as_a_limit_allows(
-    limit: float | None, threads: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_threads_sleep_soon_and_are_as_many_as_a_limit_allows_unless_the_user_chose(
+    chosen: dict[str, str], limit: float | None, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.cores.cores", lambda: 8)
     monkeypatch.setattr("nmt.cores.time_limit", lambda: limit)
-    monkeypatch.setattr(os, "environ", {})
-    share_cores()
-    assert os.environ == {"GOMP_SPINCOUNT": str(SPINS), **threads}
-
-
-@pytest.mark.parametrize(
-    "chosen", [{"GOMP_SPINCOUNT": "7", "OMP_NUM_THREADS": "5"}, {"OMP_WAIT_POLICY": "active", "OMP_NUM_THREADS": "1"}]
-)
-def test_what_the_user_has_set_stays(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str]) -> None:
-    monkeypatch.setattr("nmt.cores.cores", lambda: 8)
-    monkeypatch.setattr("nmt.cores.time_limit", lambda: 2.5)
     monkeypatch.setattr(os, "environ", dict(chosen))
     share_cores()
-    assert os.environ == chosen
+    assert os.environ == expected
 
 
 def test_a_command_says_how_threads_wait_before_pytorch_starts_them() -> None:

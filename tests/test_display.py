@@ -1,6 +1,5 @@
 """What commands show on standard error: at a terminal, and where there is none."""
 
-import argparse
 import io
 import re
 import sys
@@ -10,15 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from nmt.cli import common
-from nmt.cli.common import Terminal, Verbosity, command, say
+from nmt.cli import terminal as shown_in
+from nmt.cli.command import Command
+from nmt.cli.terminal import Terminal, say
 from nmt.errors import DataError
-from nmt.messages import Detail, Result, counted, duration, step
+from nmt.messages import Detail, Result, counted, step
 
 Show = Callable[..., str]
 
 
-def body(arguments: argparse.Namespace) -> None:
+def show_all() -> None:
     say("a message")
     say(Detail("a detail"))
     with step("outer work", 10, "updates", 3) as outer:
@@ -44,8 +44,8 @@ def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         with monkeypatch.context() as patched:
             patched.setattr(sys, "stderr", shown)
             for name in ("SHOWN_AFTER", "SAY_EVERY"):
-                patched.setattr(common, name, 0.0)
-            assert command(lambda: argparse.ArgumentParser(prog="nmt-test"))(body)(arguments) == 2
+                patched.setattr(shown_in, name, 0.0)
+            assert Command(show_all)(arguments) == 2
         assert capsys.readouterr() == ("42\n", "")
         return shown.getvalue()
 
@@ -70,13 +70,13 @@ def test_dated_lines_where_there_is_no_terminal(show: Show) -> None:
     ):
         assert any(re.fullmatch(dated + pattern, line) for line in progress), pattern
     others = [line for line in err if line not in progress]
-    assert others == ["a message", "the best row", "a result", "nmt-test: error: a.txt: empty"]
+    assert others == ["a message", "the best row", "a result", "nmt-show-all: error: a.txt: empty"]
     assert not any("\x1b" in line or "\r" in line for line in err)
 
 
 def test_quiet_and_verbose(show: Show) -> None:
     for terminal in (False, True):
-        assert show("--quiet", terminal=terminal) == "a result\nnmt-test: error: a.txt: empty\n"
+        assert show("--quiet", terminal=terminal) == "a result\nnmt-show-all: error: a.txt: empty\n"
     err = show("--verbose", terminal=False)
     assert "a detail" in err and "Traceback (most recent call last):" in err
     assert re.search(r"^outer work: 4 updates in \d+s$", err, re.MULTILINE)
@@ -99,12 +99,10 @@ def test_nothing_is_shown_without_a_display(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr() == ("", "")
 
 
-def test_messages_by_kind(capsys: pytest.CaptureFixture[str]) -> None:
-    for verbosity in Verbosity:
-        for line in ("message", Detail("detail"), Result("result")):
-            Terminal(verbosity).say(line)
-    assert capsys.readouterr().err.split() == ["result", "message", "result", "message", "detail", "result"]
+def test_a_closed_stream_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone:
+        def write(self, text: str) -> None:
+            raise BrokenPipeError
 
-
-def test_durations() -> None:
-    assert [duration(seconds) for seconds in (0.4, 59.4, 725, 12000)] == ["0s", "59s", "12m 05s", "3h 20m"]
+    monkeypatch.setattr(sys, "stderr", Gone())
+    say("anyone?")

@@ -1,16 +1,14 @@
-"""The house has floors: a module imports only from below its own, and only the commands speak."""
+"""The packages are layers: a module imports only from layers below its own, and only the commands print."""
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "nmt"
-
-FLOORS = [
+LAYERS = [
     {"errors"},
     {"files", "messages", "records", "cores", "device"},
     {"config"},
@@ -24,8 +22,8 @@ FLOORS = [
     {"pages"},
     {"cli"},
 ]
-"""From the ground up; neighbours on one floor do not know each other."""
-FLOOR = {name: height for height, names in enumerate(FLOORS) for name in names}
+"""From the lowest up; neighbors in one layer do not import each other."""
+LAYER = {name: height for height, names in enumerate(LAYERS) for name in names}
 WITHOUT_TORCH = (
     "nmt.errors",
     "nmt.files",
@@ -38,19 +36,16 @@ WITHOUT_TORCH = (
     "nmt.runs.directory",
 )
 """Imported where a second's wait for PyTorch would be felt, or usable without it."""
-
-Sources = dict[str, ast.Module]
-
-
-@cache
-def sources() -> Sources:
-    """Every module by its dotted name, ``nmt.config.schema``."""
-    return {
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
-            path.read_text(encoding="utf-8")
-        )
-        for path in PACKAGE.rglob("*.py")
-    }
+SPEAKING = {"print", "input", "exit", "quit", "SystemExit", "os._exit"} | {
+    f"sys.{name}" for name in ("exit", "argv", "stdin", "stdout", "stderr")
+}
+SOURCES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
+        path.read_text("utf-8")
+    )
+    for path in PACKAGE.rglob("*.py")
+}
+"""Every module by its dotted name, ``nmt.config.schema``."""
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -69,47 +64,25 @@ def part(module: str) -> str:
     return rest.partition(".")[0] if package == "nmt" else ""
 
 
-def climbing(modules: Sources) -> list[str]:
-    """Imports from the same floor or above."""
-    return [
-        f"{name} imports {other}"
-        for name, tree in modules.items()
-        for other in imported(tree)
-        if part(name) in FLOOR
-        and part(other) in FLOOR
-        and part(other) != part(name)
-        and FLOOR[part(other)] >= FLOOR[part(name)]
-    ]
+def climbing(name: str, tree: ast.Module) -> list[str]:
+    """Imports of a module from its own layer or above."""
+    others = [other for other in imported(tree) if part(other) in LAYER and part(other) != part(name)]
+    return [f"{name} imports {other}" for other in others if LAYER[part(other)] >= LAYER.get(part(name), len(LAYERS))]
 
 
-def speaking(tree: ast.Module) -> list[str]:
-    """Calls and attributes that belong to a command."""
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in {"print", "input", "exit", "quit", "SystemExit"}:
-            found.append(node.id)
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) in {
-            "sys.exit",
-            "sys.argv",
-            "sys.stdin",
-            "sys.stdout",
-            "sys.stderr",
-            "os._exit",
-        }:
-            found.append(ast.unparse(node))
-    return found
+def speaking(tree: ast.Module) -> set[str]:
+    """Names that only a command may use."""
+    return SPEAKING & {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute)}
 
 
-def test_every_module_has_its_floor() -> None:
-    assert {part(name) for name in sources()} - {""} == set(FLOOR)
-
-
-def test_imports_lead_down() -> None:
-    assert climbing(sources()) == []
+def test_every_module_imports_from_below_and_only_commands_speak() -> None:
+    assert {part(name) for name in SOURCES} - {""} == set(LAYER)
+    assert [each for name, tree in SOURCES.items() for each in climbing(name, tree)] == []
+    assert {name: speaking(tree) for name, tree in SOURCES.items() if part(name) != "cli" and speaking(tree)} == {}
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    modules = {name: tree for name, tree in sources().items() if name != "nmt"}  # nmt imports its names on use
+    modules = {name: tree for name, tree in SOURCES.items() if name != "nmt"}  # nmt imports its names on use
     graph = {
         name: {other if other in modules else other.rpartition(".")[0] for other in imported(tree)}
         for name, tree in modules.items()
@@ -117,18 +90,11 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     TopologicalSorter({name: others & set(modules) for name, others in graph.items()}).prepare()
 
 
-def test_only_commands_print_exit_or_read_the_command_line() -> None:
-    found = {name: speaking(tree) for name, tree in sources().items() if part(name) != "cli"}
-    assert {name: words for name, words in found.items() if words} == {}
-
-
 def test_what_should_start_quickly_does_not_import_torch() -> None:
-    heavy = {
-        name
-        for name, tree in sources().items()
-        if name.startswith(WITHOUT_TORCH) and any(module.partition(".")[0] == "torch" for module in imported(tree))
-    }
-    assert heavy == set()
+    quick = {name: tree for name, tree in SOURCES.items() if name.startswith(WITHOUT_TORCH)}
+    assert {
+        name for name, tree in quick.items() if "torch" in {each.partition(".")[0] for each in imported(tree)}
+    } == set()
 
 
 @pytest.mark.parametrize(
@@ -141,11 +107,9 @@ def test_what_should_start_quickly_does_not_import_torch() -> None:
     ],
 )
 def test_climbing_is_seen(module: str, text: str) -> None:
-    assert climbing({module: ast.parse(text)})
+    assert climbing(module, ast.parse(text))
 
 
-@pytest.mark.parametrize(
-    "text", ["print(1)", "raise SystemExit(2)", "sys.exit(1)", "x = sys.argv[1:]", "f(sys.stderr)"]
-)
-def test_speaking_is_seen(text: str) -> None:
-    assert speaking(ast.parse(text))
+def test_speaking_is_seen() -> None:
+    for text in ("print(1)", "raise SystemExit(2)", "sys.exit(1)", "x = sys.argv[1:]", "f(sys.stderr)"):
+        assert speaking(ast.parse(text))

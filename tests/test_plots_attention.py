@@ -39,7 +39,7 @@ def test_attention_must_fit_its_pieces(shape: tuple[int, int]) -> None:
 
 def drawn(source: Sequence[str], target: Sequence[str], caption: Sequence[str] = ()) -> Figure:
     weights = np.random.default_rng(1).dirichlet(np.ones(len(source)), len(target))
-    return draw_attention(AttentionMap(weights, source, target, "layer 1 of 2"), caption=caption)
+    return draw_attention(AttentionMap(weights, source, target), caption=caption)
 
 
 @pytest.mark.parametrize(("source", "target"), [(12, 10), (1, 1), (3, 150), (150, 3)])

@@ -144,7 +144,7 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
     torch.set_num_threads(threads)
 
     [n_best] = [out for command, out in said.items() if "--n-best 3 --scores" in command]
-    assert len(re.findall(r"^(?:-\d+\.\d+)?\t", n_best, re.M)) == 3 * TEST_LINES
+    assert len(re.findall(r"^(?:-\d+\.\d+|-inf)\t", n_best, re.M)) == 3 * TEST_LINES
     for name in ("test.hyp", "test.align", "test.jsonl"):
         assert len(Path(name).read_text("utf-8").splitlines()) == TEST_LINES
     assert {path.suffix for path in Path("runs").glob("curve.*")} == {".png", ".svg", ".json", ".csv"}

@@ -111,10 +111,10 @@ def _killed_after(writes: int) -> Any:
 
     write, left = Output.write, iter(range(writes))
 
-    def write_or_die(self: Output, lines: list[str]) -> None:
+    def write_or_die(self: Output, text: bytes) -> None:
         if next(left, None) is None:
             raise SystemExit
-        write(self, lines)
+        write(self, text)
 
     return write_or_die
 

@@ -1,1 +1,1 @@
-"""The commands. Each parses its options, calls the other rooms, and prints."""
+"""The commands. Each is a typed function: its signature and docstring make the command line."""

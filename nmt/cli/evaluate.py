@@ -3,20 +3,10 @@
 import json as json_format
 from typing import Any
 
-from nmt.cli.common import say
-from nmt.cli.files import write_lines
-from nmt.cli.signature import (
-    Bins,
-    BleuTokenizer,
-    Command,
-    Device,
-    FirstWord,
-    InputFile,
-    OutputFile,
-    Precision,
-    RunPath,
-)
-from nmt.config import load_run_config
+from nmt.cli.command import Command
+from nmt.cli.files import require_attention, write_lines
+from nmt.cli.options import Bins, BleuTokenizer, Device, FirstWord, InputFile, OutputFile, Precision, RunPath
+from nmt.cli.terminal import say
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import format_alignment, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
@@ -49,8 +39,8 @@ def evaluate(
         reference: raw reference translations
         model: run directory that translates the source; this or --hypotheses is required
         hypotheses: translations of the source, one per line; this or --model is required
-        gold: gold word alignment of each pair, with i-j for a sure link of source word i and target word j and ipj for
-            a possible one; scores the attention of --model while it reads the reference
+        gold: file of correct word alignments, a line for each sentence pair: i-j is a sure link between source word i
+            and target word j, ipj a possible one; the attention of --model to the reference is scored against them
         json: also write the scores to this file
         output: write the translations of the run to this file
 
@@ -66,8 +56,7 @@ def evaluate(
     if gold is not None:
         if model is None:
             raise ConfigError("--gold: has no effect with --hypotheses; attention comes from --model")
-        if load_run_config(model).model.attention.type == "none":
-            raise ConfigError(f"--gold: {model} has no attention (model.attention.type is none)")
+        require_attention([model], {"--gold": gold})
         links = read_gold(source, reference, gold, first=gold_first)
     scored, binned_by = score_only(systems, bins, bleu_tokenizer)
     if output is not None:

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nmt.cli.common import FAILED, say, verbosity_options
-from nmt.cli.signature import Command, InputFile, Overrides, Value
-from nmt.cli.train import StopRequest
+from nmt.cli.command import FAILED, Command
+from nmt.cli.options import InputFile, Overrides, Value
+from nmt.cli.terminal import StopRequest, say, verbosity_options
 from nmt.data.corpus import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError, Stopped
 from nmt.evaluation.alignment import read_gold

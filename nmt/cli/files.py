@@ -4,76 +4,39 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from nmt.config import load_run_config
 from nmt.data.lines import decode_lines, read_lines, require_readable, unreadable
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
+from nmt.evaluation.alignment import Weights, format_pharaoh, likeliest_links, word_weights
 from nmt.files import why_unwritable
 
-
-class System(NamedTuple):
-    """A named system and the origin of its translations."""
-
-    name: str
-    path: str
-    """A run directory, or a file of translations."""
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
-class Role(Enum):
-    """What a command does with a path."""
-
-    READ = "is read"
-    RUN = "is a run directory"
-    SYSTEM = "is a run directory or is read"
-    WRITTEN = "is written"
-    GROWING = "is written, in a directory that is made if it is missing"
-
-
-class NamedPath(NamedTuple):
-    """A path that a command reads or writes."""
-
-    role: Role
-    label: str
-    """Names it in messages: an option or a key."""
-    path: str
-
-
-def look_at(paths: Sequence[NamedPath]) -> None:
-    """Look at every path; raise one error with all problems.
-
-    Raises ConfigError for an output that is also an input, DataError for what cannot be read or written.
-    """
-    refuse_overwriting(paths)
-    problems: list[str] = []
-    for role, _, path in paths:
-        try:
-            if role is Role.WRITTEN:
-                refuse_unwritable(path)
-            elif role is Role.RUN or (role is Role.SYSTEM and Path(path, "config.yaml").exists()):
-                look_at_run(Path(path))
-            elif role is Role.SYSTEM and not Path(path).exists():
-                raise DataError(f"{path}: no such run directory or file{tried(path)}")
-            elif role is Role.READ or (role is Role.SYSTEM and not Path(path).is_dir()):
-                require_readable(path)
-        except NmtError as error:
-            problems += error.problems
-    if problems:
-        raise DataError(*dict.fromkeys(problems))
-
-
-def look_at_run(run: Path) -> None:
+def require_run(path: str) -> None:
     """Raise CheckpointError, ConfigError or FileError for a run directory that cannot translate, as far as that shows
     without PyTorch."""
-    load_run_config(run)
-    if not any("best" in each.name for each in (run / "checkpoints").glob("*")):
-        raise CheckpointError(f"{run / 'checkpoints' / 'best'}: missing; a run has it after its first validation")
+    load_run_config(path)
+    checkpoints = Path(path, "checkpoints")
+    if not any("best" in each.name for each in checkpoints.glob("*")):
+        raise CheckpointError(f"{checkpoints / 'best'}: missing; a run has it after its first validation")
 
 
-def refuse_unwritable(path: str) -> None:
+def require_system(path: str) -> None:
+    """Raise an error for what is neither a run directory that can translate nor a readable file."""
+    if Path(path, "config.yaml").exists():
+        require_run(path)
+    elif not Path(path).exists():
+        raise DataError(f"{path}: no such run directory or file{tried(path)}")
+    elif not Path(path).is_dir():
+        require_readable(path)
+
+
+def require_writable(path: str) -> None:
     """Raise DataError now for a file that could not be written after hours of work."""
     file, folder = Path(path), Path(path).parent
     if file.is_dir():
@@ -86,14 +49,50 @@ def refuse_unwritable(path: str) -> None:
         raise DataError(f"{path}: cannot be written: {problem}; {remedy}")
 
 
+def require_attention(runs: Sequence[str], options: Mapping[str, object]) -> None:
+    """Raise ConfigError for options that are given although none of the runs has attention."""
+    if all(load_run_config(run).model.attention.type == "none" for run in runs):
+        why = f"{', '.join(runs)} has no attention (model.attention.type is none)"
+        if problems := [f"{name}: {why}" for name, value in options.items() if value]:
+            raise ConfigError(*problems)
+
+
+class NamedPath(NamedTuple):
+    """A path that a command reads or writes."""
+
+    label: str
+    """Names it in messages: an option or a key."""
+    path: str
+    written: bool = False
+    check: Callable[[str], None] | None = None
+    """Raises the error of a path that cannot be read or written."""
+
+
+def look_at(paths: Sequence[NamedPath]) -> None:
+    """Look at every path; raise one error with all problems.
+
+    Raises ConfigError for an output that is also an input, DataError for what cannot be read or written.
+    """
+    refuse_overwriting(paths)
+    problems: list[str] = []
+    for each in paths:
+        try:
+            if each.check is not None:
+                each.check(each.path)
+        except NmtError as error:
+            problems += error.problems
+    if problems:
+        raise DataError(*dict.fromkeys(problems))
+
+
 def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
     """Raise ConfigError for an output that is also an input, another output, or inside a run directory."""
     taken: dict[str, str] = {}
-    for role, label, path in sorted(paths, key=lambda each: each.role in (Role.WRITTEN, Role.GROWING)):
+    for label, path, written, _ in sorted(paths, key=lambda each: each.written):
         real = os.path.realpath(path)
         if Path(path).exists() and not Path(path).is_file():  # pipes and devices; what is in a run is found below
             continue
-        if role in (Role.WRITTEN, Role.GROWING):
+        if written:
             if real in taken:
                 raise ConfigError(f"{label} {path}: is the same file as {taken[real]}; choose another")
             for folder in Path(real).parents:
@@ -137,29 +136,24 @@ def writing(name: str) -> Iterator[None]:
         raise DataError(f"{name}: cannot be written: {error.strerror or error}") from error
 
 
-def write_lines(path: str, lines: Iterable[str]) -> list[str]:
-    """Write lines to a file as they arrive, and return them. Raises DataError if the file cannot be written."""
-    written = []
-    with writing(path), Path(path).open("w", encoding="utf-8", newline="\n") as file:
-        for line in lines:
-            file.write(f"{line}\n")
-            written.append(line)
-    return written
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """Write lines to a file. Raises DataError if that fails."""
+    with writing(path):
+        Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
-class Output:
-    """A file or stream of UTF-8 lines; each line is flushed.
+class Output(NamedTuple):
+    """A file or stream of UTF-8 lines."""
 
-    ``form`` makes a line from whatever the command writes a line for.
-    """
+    name: str
+    stream: BinaryIO
+    form: Callable[..., str]
+    """Makes a line from whatever the command writes a line for."""
 
-    def __init__(self, name: str, stream: BinaryIO, form: Callable[..., str]) -> None:
-        self.name, self.stream, self.format = name, stream, form
-
-    def write(self, lines: Iterable[str]) -> None:
-        """Write lines. Raises DataError if that fails, BrokenPipeError if the reader is gone."""
+    def write(self, text: bytes) -> None:
+        """Write and flush. Raises DataError if that fails, BrokenPipeError if the reader is gone."""
         with writing(self.name):
-            self.stream.write("".join(f"{line}\n" for line in lines).encode())
+            self.stream.write(text)
             self.stream.flush()
 
     def close(self) -> None:
@@ -168,19 +162,30 @@ class Output:
             self.stream.close()
 
 
-def open_outputs(
-    output: tuple[str | None, Callable[..., str]],
-    *others: tuple[str | None, Callable[..., str]],
-    stack: contextlib.ExitStack,
-) -> list[Output]:
-    """Open the output of a command, standard output if its path is None, and the others that have a path.
+def write_rows(outputs: Sequence[Output], *rows: tuple[Any, ...]) -> None:
+    """Write a line for each row to each output; an error of a form leaves all unchanged, with equal line counts."""
+    texts = ["".join(f"{output.form(*row)}\n" for row in rows).encode() for output in outputs]
+    for output, text in zip(outputs, texts, strict=True):
+        output.write(text)
 
-    Each is a path and a form; the stack closes them. Raises DataError for a file that cannot be written.
+
+def open_outputs(forms: Sequence[tuple[str | None, Callable[..., str]]], stack: contextlib.ExitStack) -> list[Output]:
+    """Open the outputs that have a path, and standard output if the first has none.
+
+    ``forms``: path and form of each; the stack closes them. Raises DataError for a file that cannot be written.
     """
-    outputs = [Output("standard output", sys.stdout.buffer, output[1])] if output[0] is None else []
-    for path, form in (output, *others):
+    outputs = [Output("standard output", sys.stdout.buffer, forms[0][1])] if forms[0][0] is None else []
+    for path, form in forms:
         if path is not None:
             with writing(path):
                 outputs.append(Output(path, Path(path).open("wb"), form))  # noqa: SIM115  (the stack closes it)
             stack.callback(outputs[-1].close)
     return outputs
+
+
+def format_links(attention: Weights | None, pieces: tuple[Sequence[str], Sequence[str]], texts: tuple[str, str]) -> str:
+    """Format links between whitespace words, ``i-j`` for source word i and target word j; "" without attention.
+
+    ``pieces`` and ``texts``: those of the source and of the target.
+    """
+    return "" if attention is None else format_pharaoh(likeliest_links(word_weights(attention, *pieces, *texts)))

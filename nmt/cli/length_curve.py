@@ -1,43 +1,30 @@
 """nmt-length-curve: BLEU against source length, and why it falls."""
 
+import argparse
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
-
-from nmt.cli.common import say
-from nmt.cli.files import Role, System
-from nmt.cli.signature import Bins, BleuTokenizer, Command, Device, InputFile, Precision, Value
+from nmt.cli.command import Command
+from nmt.cli.options import Bins, BleuTokenizer, Device, InputFile, NamedFile, Precision, RunOrFile, Value
+from nmt.cli.terminal import say
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import ENDINGS
 from nmt.evaluation.figures.files import KINDS, make_folder, stem_of
 from nmt.evaluation.significance import Range
 from nmt.experiments.evaluation import Systems
 from nmt.experiments.length_curve import BinBy, compare_by_length_of, diagnose_systems
-from nmt.files import printable
-
-
-def named(text: str) -> System:
-    """Parse an argument: NAME=PATH."""
-    name, equals, path = text.partition("=")
-    name = printable(name).strip()
-    if not (name and equals and path):
-        raise ValueError(f"'{text}' is not NAME=PATH, for example bahdanau=runs/demo/bahdanau")
-    return System(name, path)
 
 
 def length_range(text: str) -> Range:
-    """Parse an argument: two whole numbers such as 11-20, the smaller one first."""
+    """Parse two whole numbers such as 11-20, the smaller one first."""
     low, _, high = text.partition("-")
     if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
-        raise ValueError(f"'{text}' is not a range of lengths such as 11-20")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a range of lengths such as 11-20")
     return int(low), int(high)
 
 
-RunOrFile = Annotated[Any, BeforeValidator(named), Value("NAME=RUN_OR_HYPOTHESES", Role.SYSTEM)]
-Hypotheses = Annotated[Any, BeforeValidator(named), Value("NAME=FILE", Role.READ)]
 WHY = tuple(f".why{ending}" for ending in ENDINGS)
-Stem = Annotated[Any, BeforeValidator(stem_of), Value("STEM", Role.GROWING, (*KINDS, *WHY))]
-Lengths = Annotated[Any, BeforeValidator(length_range), Value("N-M")]
+Stem = Annotated[str, Value("STEM", written=True, endings=(*KINDS, *WHY), parse=stem_of)]
+Lengths = Annotated[Range, Value("N-M", parse=length_range)]
 
 
 def length_curve(
@@ -47,7 +34,7 @@ def length_curve(
     system: list[RunOrFile],
     output: Stem,
     why: bool = False,
-    hypotheses: list[Hypotheses] | None = None,
+    hypotheses: list[NamedFile] | None = None,
     bins: Bins = (),
     bin_by: BinBy = "source",
     bleu_tokenizer: BleuTokenizer | None = None,
@@ -70,8 +57,8 @@ def length_curve(
             of a system, which are averaged
         output: write STEM.png, .svg, .json and .csv
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
-        hypotheses: existing translations by the run of this name, which then does not translate; repeat it for several
-            runs, in their order
+        hypotheses: translations that the run called NAME has already made; it then does not translate again; repeat it
+            for several runs, in the order of those that share a name
         bin_by: length by which sentences are binned: that of the source or of the reference
         short: lengths from N to M of the sentences that count as short for the share of BLEU retained (default: the
             shortest bin of at least 30 sentences)

@@ -5,9 +5,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from nmt.cli.common import say
-from nmt.cli.files import NamedPath, Role, refuse_overwriting
-from nmt.cli.signature import Command, InputFile, OutputFile, Overrides
+from nmt.cli.command import Command
+from nmt.cli.files import NamedPath, refuse_overwriting
+from nmt.cli.options import InputFile, OutputFile, Overrides
+from nmt.cli.terminal import say
 from nmt.config import load_config
 from nmt.data.cache import cache_folder, clean, entries
 from nmt.errors import ConfigError
@@ -43,8 +44,8 @@ def prepare(
         _show_cache(cache_folder(loaded.data.cache if loaded else None), empty=cache == "clean")
         return
     if json is not None:
-        read = [NamedPath(Role.READ, key, path) for key, path in files_of(loaded)]
-        refuse_overwriting([*read, NamedPath(Role.WRITTEN, "--json", json)])
+        read = [NamedPath(key, path) for key, path in files_of(loaded)]
+        refuse_overwriting([*read, NamedPath("--json", json, written=True)])
     look_at_corpora(loaded)
     from nmt.data.dataset import prepare as prepare_data  # noqa: PLC0415  (slow to import)
     from nmt.data.report import describe  # noqa: PLC0415

@@ -6,12 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from nmt.cli.common import say
-from nmt.cli.files import Role, writing
-from nmt.cli.signature import Command, Device, FirstWord, InputFile, OutputFile, Value
+from nmt.cli.command import Command
+from nmt.cli.files import require_system, writing
+from nmt.cli.options import Device, FirstWord, InputFile, OutputFile, Value
+from nmt.cli.terminal import say
 from nmt.errors import ConfigError
 
-RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", Role.SYSTEM)]
+RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", require_system)]
 
 
 def report(
@@ -36,8 +37,8 @@ def report(
         sentences: sentences of the test set that the page shows
         source: raw source text of the test set (default: the test set of the experiment, or data.test of the runs)
         reference: raw reference translations of --source; the two are given together
-        gold: gold word alignment of each pair of the test set, with i-j for a sure link of source word i and target
-            word j and ipj for a possible one (default: that of the experiment)
+        gold: file of correct word alignments, a line for each sentence pair: i-j is a sure link between source word i
+            and target word j, ipj a possible one (default: that of the experiment)
 
     examples:
       nmt-report runs/demo --output report.html

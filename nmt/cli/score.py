@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from nmt.cli.files import count_lines, open_input, open_outputs
-from nmt.cli.signature import Command, Device, InputFile, OutputFile, RunPath
+from nmt.cli.command import Command
+from nmt.cli.files import count_lines, format_links, open_outputs, require_attention, write_rows
+from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
 from nmt.config.schema import LARGEST_BATCH, LARGEST_LENGTH_PENALTY
 from nmt.data.corpus import Pair, different_line_counts
-from nmt.errors import ConfigError, DataError, NmtWarning
-from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights
+from nmt.data.lines import read_lines
+from nmt.errors import DataError, NmtWarning
 from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
@@ -57,88 +58,83 @@ def score(
       nmt-score --model runs/en-fr --source test.en --target test.fr --pieces test.jsonl --alignments test.align
       nmt-score --model runs/en-fr --source test.en --target test.5-best.fr --n-best 5 --output test.5-best.scores
     """
-    config = load_run_config(model)
-    if alignments is not None and config.model.attention.type == "none":
-        raise ConfigError(f"--alignments: {model} has no attention (model.attention.type is none)")
-    pairs = _paired(open_input(source), open_input(target), n_best)
+    require_attention([model], {"--alignments": alignments})
+    decoding = load_run_config(model).decoding
+    alpha = decoding.length_penalty if length_penalty is None else length_penalty
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import BLANK, force  # noqa: PLC0415
     from nmt.translation.options import longest  # noqa: PLC0415
 
+    def warn(side: str, pair: int, problem: str) -> None:
+        line, copy = divmod(pair - 1, n_best if side == "source" else 1)
+        if copy == 0:  # a source is read once for each of its translations
+            path = source if side == "source" else target
+            warnings.warn(f"{path}:{line + 1}: {problem}", NmtWarning, stacklevel=2)
+
     place = resolve_device(device)
-    run, decoding = load_run(Path(model), place), config.decoding
-    alpha = decoding.length_penalty if length_penalty is None else length_penalty
-    paths = {"source": source, "target": target}
+    run = load_run(Path(model), place)
+    scored = force(
+        run.network,
+        run.tokenizers,
+        paired(source, target, n_best),
+        place,
+        max_source=decoding.max_source,
+        max_target=longest(decoding.max_source, decoding.max_length_factor),
+        batch_tokens=batch_tokens,
+        keep_attention=alignments is not None,
+        warn=warn,
+    )
+    if output is not None or not sys.stdout.isatty():
+        scored = counted(scored, target, count_lines(target), "lines")
     with ExitStack() as stack:
-
-        def warn(side: str, pair: int, problem: str) -> None:
-            line, copy = divmod(pair - 1, n_best if side == "source" else 1)
-            if copy == 0:  # a source is read once for each of its translations
-                warnings.warn(f"{paths[side]}:{line + 1}: {problem}", NmtWarning, stacklevel=2)
-
-        scored = force(
-            run.network,
-            run.tokenizers,
-            pairs,
-            place,
-            max_source=decoding.max_source,
-            max_target=longest(decoding.max_source, decoding.max_length_factor),
-            batch_tokens=batch_tokens,
-            keep_attention=alignments is not None,
-            warn=warn,
-        )
         outputs = open_outputs(
-            (output, lambda _, forced: _numbers(forced, alpha)),
-            (pieces, lambda _, forced: _pieces(forced)),
-            (alignments, _links),
-            stack=stack,
+            [
+                (output, lambda _, forced: format_numbers(forced, alpha)),
+                (pieces, lambda _, forced: format_pieces(forced)),
+                (alignments, format_alignment),
+            ],
+            stack,
         )
-        if output is not None or not sys.stdout.isatty():
-            scored = counted(scored, target, count_lines(target), "lines")
         for pair, forced in scored:
-            read = BLANK if len(forced.source_pieces) == len(forced.target_pieces) == 1 else forced
-            lines = [each.format(pair, read) for each in outputs]
-            for each, line in zip(outputs, lines, strict=True):  # all or none: line counts stay equal
-                each.write([line])
+            blank = len(forced.source_pieces) == len(forced.target_pieces) == 1
+            write_rows(outputs, (pair, BLANK if blank else forced))
 
 
 main = Command(score)
 
 
-def _paired(source: tuple[str, Iterator[str]], target: tuple[str, Iterator[str]], n_best: int) -> Iterator[Pair]:
-    """Yield ``n_best`` translations for each line of the source, as they come. Raises DataError at the end of the
-    shorter text if the line counts do not fit."""
-    repeated = (line for line in source[1] for _ in range(n_best))
-    rows = zip_longest(repeated, target[1])
+def paired(source: str, target: str, n_best: int) -> Iterator[Pair]:
+    """Yield ``n_best`` translations for each line of the source, as they come.
+
+    Raises DataError at the end of the shorter text if the line counts do not fit.
+    """
+    rows = zip_longest((line for line in read_lines(source) for _ in range(n_best)), read_lines(target))
     for read, (line, translation) in enumerate(rows):
         if line is None or translation is None:
             longer = read + 1 + sum(1 for _ in rows)
             sources, targets = (read, longer) if line is None else (longer, read)
             if n_best == 1:
-                raise different_line_counts(source[0], sources, target[0], targets)
+                raise different_line_counts(source, sources, target, targets)
             raise DataError(
-                f"{source[0]} has {sources // n_best:,} lines and {target[0]} has {targets:,}: with --n-best {n_best} "
+                f"{source} has {sources // n_best:,} lines and {target} has {targets:,}: with --n-best {n_best} "
                 f"there must be {n_best} translations of each line"
             )
         yield Pair(line, translation)
 
 
-def _numbers(forced: "ForcedDecoding", alpha: float) -> str:
+def format_numbers(forced: "ForcedDecoding", alpha: float) -> str:
     """Return score, log-probability, and log-probability per piece."""
     return f"{forced.score(alpha):.4f}\t{forced.log_probability:.4f}\t{forced.per_piece:.4f}"
 
 
-def _pieces(forced: "ForcedDecoding") -> str:
+def format_pieces(forced: "ForcedDecoding") -> str:
     """Return a JSON object: source pieces, target pieces, and the log-probability of each target piece."""
     rounded = [round(each, 4) for each in forced.log_probabilities.tolist()]
     content = {"source": forced.source_pieces, "target": forced.target_pieces, "log_probabilities": rounded}
     return json.dumps(content, ensure_ascii=False)
 
 
-def _links(pair: Pair, forced: "ForcedDecoding") -> str:
-    """Return links between whitespace words: ``i-j`` joins source word i and target word j."""
-    if forced.attention is None:  # a blank pair
-        return ""
-    words = word_weights(forced.attention, forced.source_pieces, forced.target_pieces, *pair)
-    return format_pharaoh(likeliest_links(words))
+def format_alignment(pair: Pair, forced: "ForcedDecoding") -> str:
+    """Return links between whitespace words; "" for a blank pair."""
+    return format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from nmt.cli.common import say
-from nmt.cli.signature import Command, Device, Precision, RunPath, Value
+from nmt.cli.command import Command
+from nmt.cli.options import Device, Precision, RunPath, Value
+from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.files import run_name
 

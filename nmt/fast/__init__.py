@@ -1,6 +1,6 @@
 """Fast twins of a network's parts, looked up by the type of each part.
 
-A part whose type is in no table runs as it is. No other room knows which twins there are.
+A part whose type is in no table runs as it is. No other package knows which twins there are.
 """
 
 import torch

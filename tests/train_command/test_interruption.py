@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from nmt.cli.train import StopRequest, main
+from nmt.cli.terminal import StopRequest
+from nmt.cli.train import main
 from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
 from tests.small_run import metrics

@@ -80,8 +80,8 @@ class HubCorpus(Records):
 
 
 class Mix(Section):
-    """Several corpora of ``data.corpora``: of n_i pairs of weight w_i, an epoch reads e_i = w_i n_i, or with a
-    temperature T e_i^(1/T) / sum_j e_j^(1/T) * sum_j e_j."""
+    """Several corpora of ``data.corpora``: from a corpus of n pairs and weight w, an epoch reads w * n pairs. A
+    temperature T keeps their sum, and makes the share of each corpus proportional to (w * n)^(1/T)."""
 
     mix: Annotated[dict[Text, Positive], Field(min_length=1)]
     """Weight of each corpus by its name; 0.5 reads each pair in every second epoch."""

@@ -6,6 +6,7 @@ Shapes: S source positions, T target positions, words or pieces with the end sym
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from nmt.evaluation.figures.style import GREY, fonts_for, pixels, plain, style, write_caption
+from nmt.evaluation.alignment import labelled_weights
+from nmt.evaluation.figures.files import write_all
+from nmt.evaluation.figures.style import GREY, fonts_for, pixels, plain, png, style, svg, write_caption
+from nmt.evaluation.writing import has_words
 
 Weights = npt.NDArray[np.floating]
 Side = Literal["words", "pieces"]
@@ -41,8 +45,6 @@ class AttentionMap:
     """(T, S), in [0, 1]."""
     source: Sequence[str]
     target: Sequence[str]
-    note: str = ""
-    """The title."""
     units: tuple[Side, Side] = ("pieces", "pieces")
     """What the labels of source and target are."""
 
@@ -81,6 +83,28 @@ def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Fig
         axes.set_position((left / width, (below + BAR + under) / height, across / width, down / height))
         _draw_scale(figure, under)
     return figure
+
+
+def write_attention(
+    stem: Path,
+    attention: Weights,
+    pieces: tuple[Sequence[str], Sequence[str]],
+    texts: tuple[str, str],
+    languages: tuple[str, str],
+) -> None:
+    """Draw the attention (T, S) of a translation as ``stem``.png and .svg, with the weights of words where the language
+    separates them by spaces; pieces, texts and languages are those of source and target.
+
+    Raises DataError if a file cannot be written.
+    """
+    words = has_words(languages[0], texts[0]), has_words(languages[1], texts[1])
+    labelled = labelled_weights(attention, *pieces, *texts, words=words)
+    units: tuple[Side, Side] = ("words" if words[0] else "pieces", "words" if words[1] else "pieces")
+    caption = f"{stem.name.replace('-', ' ').capitalize()}."
+    if any(words):
+        caption += " Weights of pieces are added over a source word and averaged over a target word."
+    figure = draw_attention(AttentionMap(*labelled, units=units), caption=[caption])
+    write_all(stem, {".png": png(figure), ".svg": svg(figure)})
 
 
 def attention_image(
@@ -122,7 +146,6 @@ def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
     name: dict[str, Any] = {"fontsize": SMALL, "color": GREY, "labelpad": 4}
     axes.set_xlabel(f"{source}, right to left" if backwards else source, loc="right" if backwards else "left", **name)
     axes.set_ylabel(target, loc="top", **name)
-    axes.set_title(content.note, fontsize=9.5, loc="left")
     if backwards:
         axes.invert_xaxis()
 
