@@ -1,15 +1,11 @@
 """Sampled segmentations: their distribution, and that each is a function of the text and the seed."""
 
 import io
-import json
 import math
 import random
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,27 +63,12 @@ def test_a_sample_is_a_segmentation_of_the_text_and_in_the_limit_the_best(kind: 
     assert list(map(tokenizer.decode, samples)) == list(map(tokenizer.decode, best))
 
 
-ELSEWHERE = """
-import json, sys
-from nmt.config.schema import Sampling
-from nmt.data.segmentation import sampled_segmentation
-from nmt.data.tokenizer import Tokenizer
-path, sampling, text = json.loads(sys.argv[1])
-segmentation = sampled_segmentation(Tokenizer.load(path), Sampling(**sampling))
-print(json.dumps([segmentation.sample(text, seed) for seed in range(20)]))
-"""
-
-
-def test_a_sample_is_a_function_of_the_seed_in_every_process(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """Whatever was sampled before."""
-    tokenizer.save(tmp_path / "a.model")
+def test_a_sample_is_a_function_of_the_seed_whatever_was_sampled_before(tokenizer: Tokenizer) -> None:
     text = " ".join(LINES[:3])
-    segmentation = sampled_segmentation(tokenizer, Sampling(alpha=0.2))
-    found = [segmentation.sample(text, seed) for seed in range(19, -1, -1)][::-1]
+    segmentation, other = (sampled_segmentation(tokenizer, Sampling(alpha=0.2)) for _ in range(2))
+    found = [segmentation.sample(text, seed) for seed in range(20)]
     assert len(set(map(tuple, found))) > 5
-    argument = json.dumps([str(tmp_path / "a.model"), {"alpha": 0.2}, text])
-    elsewhere = subprocess.run([sys.executable, "-c", ELSEWHERE, argument], capture_output=True, check=True)
-    assert json.loads(elsewhere.stdout) == found
+    assert [other.sample(text, seed) for seed in range(19, -1, -1)] == found[::-1]
 
 
 def frequent(found: Counter[Any], expected: dict[Any, float]) -> None:

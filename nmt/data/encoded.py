@@ -4,7 +4,6 @@ A sampled segmentation is a pure function of (seed, epoch, pair, side), and the 
 one of (sizes, counts, seed, epoch).
 """
 
-import hashlib
 import tempfile
 from collections.abc import Sequence, Set
 from pathlib import Path
@@ -15,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nmt.config.schema import Sampling
-from nmt.data.encoding import mapped
+from nmt.data.encoding import mapped, text_hash
 from nmt.data.links import piece_links, piece_words
 from nmt.data.report import SIDES
 from nmt.data.segmentation import sampled_segmentation
@@ -173,15 +172,10 @@ class TrainingSet(EncodedCorpus):
         rows = []
         texts, best = batch[f"{side}_text"].to_pylist(), batch[side].to_pylist()
         for pair, (text, ids) in enumerate(zip(texts, best, strict=True), first):
-            number = _number(self._seed, epoch, pair, side)
+            number = text_hash(repr((self._seed, epoch, pair, side)))
             sample = self._tag(ids) + self._segmentations[side].sample(text, number)
             rows.append(sample if len(sample) <= self._most else ids)
         return pa.array(rows, batch[side].type)
-
-
-def _number(*parts: object) -> int:
-    """Hash the parts to a number of 64 bits."""
-    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
 def pairs_per_epoch(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[int]:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from math import exp, inf, log
 
 from nmt.config.schema import Sampling
@@ -52,9 +52,8 @@ class Segmentation(ABC):
         symbols = [piece.piece for piece in proto.pieces if piece.type == piece.USER_DEFINED]
         self._symbols = {symbol: [numbers[symbol]] for symbol in sorted(symbols, key=len, reverse=True)}
         spanning = any(MARK in piece[1:] for piece in self.scores)
-        word = "(?s:.+)" if spanning else f"{MARK}[^{MARK}]*|[^{MARK}]+"
-        self._word = re.compile(word)
-        self._symbol = re.compile("|".join(map(re.escape, self._symbols))) if symbols else None
+        self._word = re.compile("(?s:.+)" if spanning else f"{MARK}[^{MARK}]*|[^{MARK}]+")
+        self._symbol = re.compile(f"({'|'.join(map(re.escape, self._symbols)) or '(?!)'})")
         self._ids = {piece: (numbers[piece],) for piece in self.scores}
         self._unknown = tokenizer.unk_id
         fallback = proto.trainer_spec.byte_fallback
@@ -77,13 +76,8 @@ class Segmentation(ABC):
 
     def _words(self, text: str) -> Iterable[str]:
         """The words of a normalized text; user-defined symbols are words of their own."""
-        if self._symbol is None:
-            return self._word.findall(text)
-        between = iter(self._symbol.split(text))
-        words = self._word.findall(next(between))
-        for symbol, rest in zip(self._symbol.findall(text), between, strict=True):
-            words += [symbol, *self._word.findall(rest)]
-        return words
+        parts = self._symbol.split(text)  # every second one is a symbol
+        return chain.from_iterable([part] if i % 2 else self._word.findall(part) for i, part in enumerate(parts))
 
     def _ids_of(self, piece: str) -> tuple[int, ...]:
         if (ids := self._ids.get(piece)) is not None:
