@@ -240,18 +240,13 @@ def test_the_exact_marginal_is_the_sum_over_all_positions(largest_chunk: int, mo
 
 def smoothing_term(model: Seq2Seq) -> Tensor:
     """Cross-entropy between the uniform distribution and the mixture of each of the two words."""
-    batch = pairs()
-    memory = model.encode(batch.source, batch.source_lengths)
-    total = torch.zeros(()).double()
-    for t in range(2):
-        mixture = torch.zeros(13).double()
-        for j in range(3):
-            noise = noise_of(torch.full((1, 2), j))
-            readouts, alpha = model.unroll(batch.target_input, NoisyMemory(**vars(memory), noise=noise))
-            assert alpha is not None
-            mixture = mixture + alpha[0, t, j] * model.output(readouts[0, t]).softmax(-1)
-        total = total - mixture.log().mean()
-    return total
+    batch = pairs(3)
+    noise = noise_of(torch.arange(3).unsqueeze(1).expand(-1, 2))  # row j reads position j
+    memory = NoisyMemory(**vars(model.encode(batch.source, batch.source_lengths)), noise=noise)
+    readouts, alpha = model.unroll(batch.target_input, memory)
+    assert alpha is not None
+    mixture = (alpha[0].T.unsqueeze(-1) * model.output(readouts).softmax(-1)).sum(0)  # (T, V)
+    return -mixture.log().mean(-1).sum()
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------------
