@@ -1,7 +1,7 @@
 """Attention: hand-worked weights, each score against its formula, several heads, coverage."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from nmt.model.coverage import CoverageAttention, CoveredMemory, CoveredState
 from nmt.model.multi_head import MultiHeadAttention
 from tests.models import score, small_model
 
-Weights = dict[str, Any]
+Weights = Mapping[str, Tensor]
 SCORES: dict[str, dict[str, Any]] = {
     "additive": {"hidden": 3},
     "concat": {"hidden": 3, "bias": False},
@@ -29,7 +29,8 @@ SCORES: dict[str, dict[str, Any]] = {
 
 
 def additive(w: Weights, s: Tensor, h: Tensor) -> Tensor:
-    return w["energy.weight"][0] @ torch.tanh(w["query.weight"] @ s + w["key.weight"] @ h + w.get("key.bias", 0))
+    bias = w.get("key.bias", torch.zeros(()))
+    return w["energy.weight"][0] @ torch.tanh(w["query.weight"] @ s + w["key.weight"] @ h + bias)
 
 
 ENERGIES: dict[str, Callable[[Weights, Tensor, Tensor], Tensor]] = {

@@ -10,8 +10,9 @@ from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
 from nmt.device import autocast
+from nmt.fast import PlainSearch
 from nmt.fast.recurrent import WALKED, reads
-from nmt.fast.search_network import FastSearch, PlainSearch
+from nmt.fast.search_network import FastSearch
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
 from nmt.training.objective import TeacherForcing, hard_objective
 from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward, model_config, small_model

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.fast import PlainSearch, search
 from nmt.fast.kernels.products import multiplies_int8
-from nmt.fast.search_network import FastSearch, PlainSearch, search
+from nmt.fast.search_network import FastSearch
 from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention
 from nmt.model.decoders import RecurrentDecoder

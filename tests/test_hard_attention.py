@@ -245,7 +245,7 @@ def smoothing_term(model: Seq2Seq) -> Tensor:
     memory = NoisyMemory(**vars(model.encode(batch.source, batch.source_lengths)), noise=noise)
     readouts, alpha = model.unroll(batch.target_input, memory)
     assert alpha is not None
-    mixture = (alpha[0].T.unsqueeze(-1) * model.output(readouts).softmax(-1)).sum(0)  # (T, V)
+    mixture: Tensor = (alpha[0].T.unsqueeze(-1) * model.output(readouts).softmax(-1)).sum(0)  # (T, V)
     return -mixture.log().mean(-1).sum()
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from nmt.errors import ConfigError
+from nmt.fast import refuse_precision
 from nmt.fast.kernels.products import Int8Linear, multiplies_int8, quantize
-from nmt.fast.search_network import refuse_precision
 
 needs_int8 = pytest.mark.skipif(not multiplies_int8(), reason="this processor has no products of int8")
 

@@ -17,7 +17,8 @@ from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError
-from nmt.fast.search_network import FastSearch, PlainSearch
+from nmt.fast import PlainSearch
+from nmt.fast.search_network import FastSearch
 from nmt.model.dropout import evaluating
 from nmt.search import Sampling
 from nmt.translation.options import SearchOptions

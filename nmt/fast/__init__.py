@@ -3,12 +3,20 @@
 A part whose type is in no table runs as it is. No other package knows which twins there are.
 """
 
+from contextlib import AbstractContextManager
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from nmt.config.schema import Kernels
-from nmt.fast.search_network import refuse_precision, search
+from nmt.device import autocast
+from nmt.errors import ConfigError
+from nmt.fast.kernels.products import multiplies_int8
+from nmt.fast.search_network import twin_of
 from nmt.fast.teacher_forcing import FastTraining, repeatable
-from nmt.model import Network, Seq2Seq
+from nmt.model import Memory, Network, Seq2Seq, State
+from nmt.search import Searchable
 
 __all__ = ["records_graphs", "refuse_precision", "search", "training"]
 
@@ -27,3 +35,54 @@ def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bo
     A part without a twin, or the objective of a hard attention, may synchronize and rules that out.
     """
     return kernels == "auto" and device.type == "cuda" and repeatable(model)
+
+
+def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *, beam_size: int = 1) -> Searchable[Any]:
+    """Return what search asks of the network, its twin if it has one, for as long as its weights stay as they are.
+
+    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8, for which it raises ConfigError where
+    there is no twin.
+    """
+    refuse_precision(precision, kernels)
+    twin = twin_of(model.decoder) if kernels == "auto" else None
+    if twin is not None:
+        return twin(model, model.decoder, precision, ahead=beam_size > 1)
+    if precision == torch.int8:
+        raise ConfigError(
+            "precision: int8 needs a built-in recurrent decoder without layer normalization, deep transition and "
+            "coverage; use fp32 or bf16"
+        )
+    return PlainSearch(model, precision)
+
+
+def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
+    """Raise ConfigError for a precision that the kernels do not have."""
+    if precision == torch.int8 and kernels == "plain":
+        raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
+    if precision == torch.int8 and not multiplies_int8():
+        raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")
+
+
+class PlainSearch(Searchable[State]):
+    """The network as it is; under autocast where products are not computed in fp32."""
+
+    def __init__(self, model: Seq2Seq, precision: torch.dtype) -> None:
+        self.model = model
+        self.precision = precision
+        self.attends = model.attends
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """As ``Seq2Seq.encode``."""
+        return self.model.encode(source, lengths)
+
+    def start(self, memory: Memory) -> State:
+        """As ``Seq2Seq.start``."""
+        return self.model.start(memory)
+
+    def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        return self.model.step(previous, state)
+
+    def searching(self) -> AbstractContextManager[object]:
+        """Autocast to the precision of products."""
+        return autocast(self.model.output.weight.device, self.precision)

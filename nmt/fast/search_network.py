@@ -1,5 +1,4 @@
-"""Networks for search: the network itself, or a fast twin that casts weights once and needs a few wide products per
-step.
+"""Fast twins of networks for search: weights are cast once, and a step takes a few wide products.
 
 The plain twin is ``Seq2Seq`` itself, step by step. What reads the context is linear, so it is applied to the
 annotations once instead of to the context of each hypothesis at each step: C sum_j alpha_j h_j = sum_j alpha_j (C h_j).
@@ -13,19 +12,16 @@ what the layers that read a context make of it, V target vocabulary.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.config.schema import Kernels
 from nmt.device import autocast
-from nmt.errors import ConfigError
-from nmt.fast.kernels.products import Int8Linear, multiplies_int8
+from nmt.fast.kernels.products import Int8Linear
 from nmt.fast.recurrent import STEPPED, reads, recurrent_of, writes
 from nmt.fast.search_layers import FastEncoder, Linear, RecurrentStep, SteppedCell, weight_and_bias
 from nmt.model.attention import (
@@ -49,7 +45,7 @@ from nmt.model.decoders import (
     Tanh,
     Unread,
 )
-from nmt.model.records import Memory, State, source_mask
+from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Searchable
 
@@ -281,34 +277,6 @@ class FastLuong(FastSearch):
         return self._read(self.from_state(output).add_(context), state, hidden, upper, weights)
 
 
-# --- the choice -------------------------------------------------------------------------------------------------------
-
-
-class PlainSearch(Searchable[State]):
-    """The network as it is; under autocast where products are not computed in fp32."""
-
-    def __init__(self, model: Seq2Seq, precision: torch.dtype) -> None:
-        self.model = model
-        self.precision = precision
-        self.attends = model.attends
-
-    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """As ``Seq2Seq.encode``."""
-        return self.model.encode(source, lengths)
-
-    def start(self, memory: Memory) -> State:
-        """As ``Seq2Seq.start``."""
-        return self.model.start(memory)
-
-    def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
-        """As ``Seq2Seq.step``."""
-        return self.model.step(previous, state)
-
-    def searching(self) -> AbstractContextManager[object]:
-        """Autocast to the precision of products."""
-        return autocast(self.model.output.weight.device, self.precision)
-
-
 SEARCH_TWINS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
 
 
@@ -317,29 +285,3 @@ def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
     if not writes(decoder, STEPPED):
         return None
     return SEARCH_TWINS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
-
-
-def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *, beam_size: int = 1) -> Searchable[Any]:
-    """Return what search asks of the network, its twin if it has one, for as long as its weights stay as they are.
-
-    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8, for which it raises ConfigError where
-    there is no twin.
-    """
-    refuse_precision(precision, kernels)
-    twin = twin_of(model.decoder) if kernels == "auto" else None
-    if twin is not None:
-        return twin(model, model.decoder, precision, ahead=beam_size > 1)
-    if precision == torch.int8:
-        raise ConfigError(
-            "precision: int8 needs a built-in recurrent decoder without layer normalization, deep transition and "
-            "coverage; use fp32 or bf16"
-        )
-    return PlainSearch(model, precision)
-
-
-def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
-    """Raise ConfigError for a precision that the kernels do not have."""
-    if precision == torch.int8 and kernels == "plain":
-        raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
-    if precision == torch.int8 and not multiplies_int8():
-        raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")
