@@ -38,9 +38,6 @@ class Step:
     def advance(self, amount: float = 1) -> None:
         """Count work that is done."""
 
-    def expect(self, total: float) -> None:
-        """Replace the amount of work by a better estimate."""
-
     def note(self, text: str) -> None:
         """Show a text beside the counts from now on."""
 

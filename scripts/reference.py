@@ -69,13 +69,12 @@ def _of_section(key: str, variants: Variants, sections: dict[str, Variants], lin
         if set(variants.values()) <= set(found.values()):
             yield f"Like `{earlier}`{'' if variants == found else ': ' + ', '.join(variants)}."
             return
-    if len(variants) > 1:
-        yield from (f"- **{escaped(tag)}**: {escaped(section.__doc__ or '')}" for tag, section in variants.items())
-    else:
-        yield from (escaped(section.__doc__ or "") for section in variants.values())
+    for section in dict.fromkeys(variants.values()):
+        tags = ", ".join(f"**{escaped(tag)}**" for tag, kind in variants.items() if kind is section)
+        yield f"- {tags}: {escaped(section.__doc__ or '')}" if len(variants) > 1 else escaped(section.__doc__ or "")
     inner = {name: f"{key}.{name}" if key else name for name in _sections_in(variants)}
-    for tags, keys in _keys_of(variants, inner).items():
-        yield "" if len(tags) == len(variants) else f"\nWith {', '.join(tags)}:\n"
+    for having, keys in _keys_of(variants, inner).items():
+        yield "" if len(having) == len(variants) else f"\nWith {', '.join(having)}:\n"
         known: dict[str, list[str]] = {}
         for name, line in keys.items():
             if lines.setdefault(line, key) == key:

@@ -36,7 +36,6 @@ def recurrent(encoder: dict[str, Any], decoder: dict[str, Any], attention: dict[
 
 
 RECURRENT: dict[str, dict[str, Any]] = {
-    "bahdanau without bias": {"attention": BAHDANAU | {"score": {"bias": False}}},
     "bahdanau location": {"attention": {"type": "bahdanau", "score": {"type": "location", "positions": 9}}},
     "bahdanau, tanh": recurrent({}, {"readout_activation": "tanh"}, BAHDANAU),
     "luong low rank": {"attention": LUONG | {"score": {"type": "low_rank", "hidden": 3}}},
@@ -57,7 +56,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
         {"type": "none", "context": "initial_state"},
     ),
     "lstm": recurrent({"type": "lstm"}, {"type": "lstm"}, BAHDANAU),
-    "lstm luong": recurrent({"type": "lstm", "summary": "mean"}, {"type": "lstm"}, LUONG),
+    "lstm luong": recurrent({"type": "lstm"}, {"type": "lstm"}, LUONG),
     "gru, reset before": recurrent({"reset": "before"}, {"reset": "before"}, BAHDANAU),
     "ssru": recurrent({"type": "ssru"}, {"type": "ssru"}, AFTER),
     "ssru before": recurrent({"type": "ssru", "directions": "forward"}, {"type": "ssru"}, BAHDANAU),
@@ -72,19 +71,19 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "deep transition, normalized": recurrent(
         {"type": "lstm", "transitions": 2, "layer_norm": True}, {"transitions": 2, "layer_norm": True}, BAHDANAU
     ),
-    "normalized ssru, mean": recurrent(
-        {"type": "ssru", "layer_norm": True, "summary": "mean"},
+    "normalized ssru": recurrent(
+        {"type": "ssru", "layer_norm": True},
         {"type": "ssru", "layer_norm": True, "layers": 2},
         AFTER,
     ),
     "normalized, reset before": recurrent(
         {"reset": "before", "layer_norm": True}, {"reset": "before", "layer_norm": True}, BAHDANAU
     ),
-    "one direction, mean": recurrent({"directions": "forward", "summary": "mean"}, {}, BAHDANAU),
+    "one direction": recurrent({"directions": "forward"}, {}, BAHDANAU),
     "hard": {"attention": AFTER | {"hard": {"type": "marginal"}}},
     "hard by gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
-    "hard by reinforce": {"attention": LUONG | {"hard": {"type": "reinforce", "baseline": "learned"}}},
-    "hard by reinforce, moving": {"attention": AFTER | {"hard": {"type": "reinforce"}}},
+    "hard by reinforce": {"attention": LUONG | {"hard": {"type": "reinforce"}}},
+    "hard by reinforce, unfed": {"attention": AFTER | {"hard": {"type": "reinforce"}}},
 }
 """Recurrent networks beyond those of the textbooks."""
 TRANSFORMER: dict[str, Any] = {

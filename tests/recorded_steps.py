@@ -24,9 +24,6 @@ class RecordedStep(Step):
         self.done += amount
         self.counts.append(self.done)
 
-    def expect(self, total: float) -> None:
-        self.total = total
-
     def note(self, text: str) -> None:
         self.notes.append(text)
 

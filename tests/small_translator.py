@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from nmt import fast
-from nmt.config.schema import BpeTokenizer, Kernels, Model
+from nmt.config.schema import Kernels, LearnedTokenizer, Model
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.data.tokenizer import Tokenizers
@@ -27,7 +27,7 @@ TRANSFORMER = {"type": "transformer", "hidden": 12, "layers": 2, "heads": 3, "fe
 
 def small_tokenizers() -> Tokenizers:
     """Tokenizers of the letters of ``LINES``."""
-    return learn(BpeTokenizer(type="bpe", vocabulary=90), [Pair(line, line[::-1]) for line in LINES])
+    return learn(LearnedTokenizer(type="bpe", vocabulary=90), [Pair(line, line[::-1]) for line in LINES])
 
 
 def model_section(attention: dict[str, Any]) -> Model:

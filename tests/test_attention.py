@@ -18,7 +18,7 @@ from tests.models import score, small_model
 Weights = Mapping[str, Tensor]
 SCORES: dict[str, dict[str, Any]] = {
     "additive": {"hidden": 3},
-    "concat": {"hidden": 3, "bias": False},
+    "concat": {"hidden": 3},
     "dot": {},
     "scaled_dot": {},
     "general": {},

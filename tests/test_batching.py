@@ -171,12 +171,10 @@ def test_a_position_is_all_it_takes_to_resume(lengths: Lengths, budget: int, cou
 Dealt = list[tuple[Position, list[list[int]]]]
 
 
-def dealt(rank: int, size: int, count: int, *, whole_epochs: bool = False) -> Dealt:
+def dealt(rank: int, size: int, count: int) -> Dealt:
     """The first batches of a process, of a corpus with three batches an epoch."""
     corpus = corpus_of(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
-    batches = training_batches(
-        corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size, whole_epochs=whole_epochs
-    )
+    batches = training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size)
     return [(after, batch.source.tolist()) for after, batch in islice(batches, count)]
 
 
@@ -191,16 +189,6 @@ def test_processes_share_each_epoch() -> None:
             rounds = [alone[index : index + size] for index in range(0, 12, size)]
             assert dealt(rank, size, 12 // size) == [(each[-1][0], each[rank][1]) for each in rounds]
     assert [after for after, _ in dealt(1, 2, 3)] == [Position(0, 2), Position(1, 1), Position(2, 0)]
-
-
-def test_rounds_of_whole_epochs_end_where_an_epoch_ends() -> None:
-    """For two processes, the second round of each epoch has a batch for the first of them only."""
-    alone, one, other, last = (dealt(*of, 4, whole_epochs=True) for of in ((0, 1), (0, 2), (1, 2), (3, 4)))
-    ends = [Position(0, 2), Position(1, 0), Position(1, 2), Position(2, 0)]
-    assert [after for after, _ in one] == [after for after, _ in other] == ends
-    assert [rows for _, rows in one[:2]] == [alone[0][1], alone[2][1]]
-    assert [rows for _, rows in other[:2]] == [alone[1][1], []]
-    assert last == [(Position(epoch, 0), []) for epoch in (1, 2, 3, 4)]
 
 
 def test_items_made_ahead_come_in_order_and_no_more_than_asked_for() -> None:

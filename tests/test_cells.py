@@ -151,15 +151,13 @@ def test_normalized_upper_cells_of_a_deep_transition_normalize_no_zeros() -> Non
 LENGTHS = torch.tensor([5, 1, 3])
 
 
-@pytest.mark.parametrize("mean", [False, True], ids=["last", "mean"])
 @pytest.mark.parametrize("bidirectional", [True, False], ids=["both", "forward"])
 @pytest.mark.parametrize("library", [nn.GRU, nn.LSTM])
-def test_an_encoder_of_cells_is_pytorchs(library: type[nn.GRU | nn.LSTM], bidirectional: bool, mean: bool) -> None:
-    """Annotations; the last forward and the first backward one, of which the backward one goes on, or the mean."""
+def test_an_encoder_of_cells_is_pytorchs(library: type[nn.GRU | nn.LSTM], bidirectional: bool) -> None:
+    """Annotations; the last forward and the first backward one, of which the backward one goes on."""
     rnn = filled(library(3, 4, 2, bidirectional=bidirectional, batch_first=True))
     section: dict[str, Any] = {"type": "gru" if library is nn.GRU else "lstm", "layers": 2}
-    section |= {"directions": "both" if bidirectional else "forward", "summary": "mean" if mean else "last"}
-    ours = encoder(**section)
+    ours = encoder(**section, directions="both" if bidirectional else "forward")
     for layer, directions in enumerate(ours.directions):
         for suffix, direction in zip(("", "_reverse"), directions, strict=False):
             assert isinstance(direction.cell, GruCell | LstmCell)
@@ -175,9 +173,9 @@ def test_an_encoder_of_cells_is_pytorchs(library: type[nn.GRU | nn.LSTM], bidire
     for i, length in enumerate(LENGTHS.tolist()):
         real = expected[i, :length]
         halves = (real[-1, :4], real[0, 4:]) if bidirectional else (real[-1],)
-        assert torch.allclose(summary[i], real.mean(0) if mean else torch.cat(halves))
+        assert torch.allclose(summary[i], torch.cat(halves))
     bridge = ours.bridge(summary)
-    assert torch.equal(bridge, summary[:, 4:] if bidirectional and not mean else summary)
+    assert torch.equal(bridge, summary[:, 4:] if bidirectional else summary)
     assert (ours.width, ours.bridge_width) == (annotations.size(2), bridge.size(1))
 
 

@@ -1,10 +1,8 @@
 """The run directory: what is saved comes back, what is damaged is named, what crashes leaves something usable."""
 
-import fcntl
 import json
 import os
 import shutil
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -398,22 +396,6 @@ def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
     with run.locked(print):
         pass
     assert list(run.path.iterdir()) == []
-
-
-def test_where_folders_cannot_be_locked_a_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flock = fcntl.flock
-
-    def files_only(descriptor: int, operation: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(9, "Bad file descriptor")
-        flock(descriptor, operation)
-
-    monkeypatch.setattr("fcntl.flock", files_only)
-    run = RunDirectory(tmp_path)
-    with run.locked(pytest.fail), pytest.raises(ConfigError, match="is running in"), run.locked(pytest.fail):
-        pass
-    with run.locked(pytest.fail):
-        pass
 
 
 def test_a_file_system_without_locks_is_trained_on_all_the_same(

@@ -178,7 +178,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     ]
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100)
-    of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0, "search_options": ""}
+    of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0}
     assert numbers["runs"] == {
         "a": [of_run | {"beam_size": 2, "updates": [1500]}],
         "b": [of_run | {"beam_size": 3, "updates": []}],

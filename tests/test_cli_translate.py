@@ -14,7 +14,7 @@ import torch
 from nmt.cli import terminal
 from nmt.cli.translate import main
 from nmt.config import Config
-from nmt.config.schema import WordTokenizer
+from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.runs.directory import RunDirectory
@@ -36,7 +36,7 @@ def save_run(
     ``biases`` of special pieces (``eos``)."""
     direction = dict(zip(("source_language", "target_language"), languages, strict=True))
     pairs = [Pair(line, line[::-1]) for line in LINES]
-    tokenizers = learn(WordTokenizer(type="word"), pairs) if words else small_tokenizers()
+    tokenizers = learn(LearnedTokenizer(type="word"), pairs) if words else small_tokenizers()
     files = {"source": "a", "target": "b"}
     config = Config.model_validate(
         {
@@ -158,7 +158,7 @@ def test_sampling(translate: Translate) -> None:
 
 
 def test_runs_translate_together(translate: Translate, run: str, run_without_attention: str, tmp_path: Path) -> None:
-    options = ("--beam-size", "3", "--no-repeat-ngram", "2", "--scores")
+    options = ("--beam-size", "3", "--scores")
     code, out, err = translate(TEXT, *options)
     assert (code, err) == (0, "")
 

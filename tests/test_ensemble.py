@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nmt import fast
 from nmt.cli.translate import main
-from nmt.config.schema import BpeTokenizer
+from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.errors import ConfigError
@@ -105,7 +105,7 @@ def test_runs_are_loaded_together(tmp_path: Path) -> None:
 
 def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / name, NONE) for name in "abc"]
-    learned = BpeTokenizer(type="bpe", vocabulary=90)
+    learned = LearnedTokenizer(type="bpe", vocabulary=90)
     learn(learned, [Pair(line, line) for line in LINES]).target.save(runs[1] / "tokenizer" / "target.model")
     (runs[1] / "manifest.json").write_text("{}")
     with pytest.raises(ConfigError) as caught:

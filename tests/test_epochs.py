@@ -31,8 +31,8 @@ GUIDED: dict[str, Any] = {"guided_attention": {"type": "links"}}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def sampled(tokenizer: dict[str, Any], **sampling: Any) -> dict[str, Any]:
-    return tokenizer | {"sampling": {"alpha": 0.3} | sampling}
+def sampled(tokenizer: dict[str, Any], alpha: float = 0.3) -> dict[str, Any]:
+    return tokenizer | {"sampling": alpha}
 
 
 def configuration(
@@ -127,21 +127,21 @@ def test_every_pair_is_read_as_often_as_any_other_or_once_more(
 # --- sampled segmentations --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "sides"), [(BPE, "both"), (UNIGRAM, "target")], ids=["bpe", "unigram"])
+@pytest.mark.parametrize("kind", [BPE, UNIGRAM], ids=["bpe", "unigram"])
 def test_a_pair_is_segmented_again_in_each_epoch(
-    tmp_path: Path, kind: dict[str, Any], sides: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepared = prepare(configuration(tmp_path, sampled(kind, sides=sides)))
+    prepared = prepare(configuration(tmp_path, sampled(kind)))
     epochs = [pairs_of(prepared.train.in_epoch(epoch)) for epoch in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
     monkeypatch.setattr("nmt.data.encoded.READ", 70)
     assert pairs_of(prepared.train.in_epoch(1)) == epochs[1], "however many texts are read at a time"
-    other = prepare(configuration(tmp_path, sampled(kind, sides=sides), seed=2))
+    other = prepare(configuration(tmp_path, sampled(kind), seed=2))
     assert pairs_of(other.train.in_epoch(0)) != epochs[0]
     for side, (_, tokenizer) in enumerate(prepared.tokenizers.sides()):
         found, best = ([pair[side] for pair in pairs] for pairs in (epochs[0], pairs_of(prepared.train)))
         assert list(map(tokenizer.decode, found)) == list(map(tokenizer.decode, best))
-        assert (found == best) == (sides == "target" and side == 0)
+        assert found != best
 
 
 def test_a_sample_that_is_too_long_gives_way_to_the_best(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_what_is_wrong_with_systems_is_reported_with_the_system(tmp_path: Path) 
         plan_of(path)
     *others, two, three = error.value.problems
     assert any(
-        one.startswith(f"{path}: systems.type-alone: model.attention.score: has no effect for type 'none'")
+        one.startswith(f"{path}: systems.type-alone: model.attention.score: has no effect with 'none'")
         for one in others
     )
     for one in others:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.config.schema import Decoding, WordTokenizer
+from nmt.config.schema import Decoding, LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.data.tokenizer import Tokenizers
@@ -79,7 +79,7 @@ def test_a_forced_score_is_the_score_that_search_reported(
 ) -> None:
     """Wherever the tokenizer cuts the translation into the pieces that search found: words are always cut so, but for
     two unknown ones side by side. The score of a hypothesis that search cut off has no end symbol."""
-    tokenizers = learn(WordTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
+    tokenizers = learn(LearnedTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
     tokenizers = replace(tokenizers, reverse_source=reverse)
     model, alpha = network(tokenizers, attention), 0.7
     with torch.no_grad():

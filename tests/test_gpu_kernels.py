@@ -87,7 +87,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="tests/test_gpu.py compares networks on a GPU")
-@pytest.mark.parametrize("name", ["none, two layers", "bahdanau, two layers", "luong concat", "one direction, mean"])
+@pytest.mark.parametrize("name", ["none, two layers", "bahdanau, two layers", "luong concat", "one direction"])
 def test_a_network_of_them_is_the_plain_network(name: str) -> None:
     check_equal(outcome(network(name), "plain"), outcome(network(name), "auto"))
 

@@ -82,7 +82,7 @@ def expected_gradient(model: Seq2Seq, value: Callable[[Tensor, Tensor, Tensor], 
 
 
 def gradients(model: Seq2Seq, value: Tensor) -> dict[str, Tensor]:
-    names, parameters = zip(*((n, p) for n, p in model.named_parameters() if ".baseline." not in n), strict=True)
+    names, parameters = zip(*model.named_parameters(), strict=True)
     found = torch.autograd.grad(value, parameters, allow_unused=True)
     return {n: torch.zeros_like(p) if g is None else g for n, p, g in zip(names, parameters, found, strict=True)}
 
@@ -117,7 +117,7 @@ def all_draws(model: Seq2Seq, objective: Reinforce, monkeypatch: pytest.MonkeyPa
 
 
 def reinforce(section: dict[str, Any], **options: Any) -> tuple[Seq2Seq, Reinforce]:
-    """A toy whose baselines are far from zero, and its objective."""
+    """A toy whose baseline is far from zero, and its objective."""
     chosen = section | {"hard": REINFORCE | options}
     model = toy(chosen)
     attention(model).average_reward.fill_(-1.5)
@@ -126,15 +126,12 @@ def reinforce(section: dict[str, Any], **options: Any) -> tuple[Seq2Seq, Reinfor
     return model, objective
 
 
-@pytest.mark.parametrize(
-    ("system", "baseline"),
-    [("states depend on no position", "moving"), ("fed", "learned"), ("before the update", "moving")],
-)
+@pytest.mark.parametrize("system", ["states depend on no position", "fed", "before the update"])
 def test_the_mean_gradient_of_reinforce_is_that_of_the_expected_log_likelihood(
-    system: str, baseline: str, monkeypatch: pytest.MonkeyPatch
+    system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its mean over all positions, each with its probability, is exact: no baseline moves it."""
-    model, objective = reinforce(SYSTEMS[system], baseline=baseline)
+    model, objective = reinforce(SYSTEMS[system])
     assert objective.to_go == (system != "states depend on no position")
     objectives, probabilities = all_draws(model, objective, monkeypatch)
     found = gradients(model, (probabilities * objectives).sum())
@@ -174,26 +171,8 @@ def test_the_moving_baseline_takes_up_a_tenth_of_each_mean_reward() -> None:
     assert attention(model).average_reward.item() == pytest.approx(0.9 * -1.5 + 0.1 * mean)
 
 
-def test_the_learned_baseline_is_fitted_to_the_reward_per_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its gradient is that of the squared error of the mean reward from each word on."""
-    model, objective = reinforce(SYSTEMS["fed"], baseline="learned")
-    learned = attention(model).baseline
-    assert learned is not None
-    noise, batch = gumbel(1, 2, 3), pairs()
-    fix_noise(monkeypatch, noise)
-    memory = model.encode(batch.source, batch.source_lengths)
-    readouts, _ = model.unroll(batch.target_input, NoisyMemory(**vars(memory), noise=noise))
-    words = model.output(readouts).log_softmax(-1).gather(-1, batch.target_output.unsqueeze(-1)).squeeze(-1)[0]
-    predicted = torch.stack((learned(torch.zeros(2).double()), learned(readouts[0, 0].detach()))).squeeze(1) - 1.5
-    error = (predicted[0] - words.detach().mean()) ** 2 + (predicted[1] - words[1].detach()) ** 2
-    expected = torch.autograd.grad(error, list(learned.parameters()))
-    found = torch.autograd.grad(objective(model, batch).objective, list(learned.parameters()))
-    for one, other in zip(found, expected, strict=True):
-        assert torch.allclose(one, other)
-
-
 def test_padding_changes_no_gradient_of_reinforce(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, objective = reinforce(SYSTEMS["fed"], baseline="learned", entropy=0.3)
+    model, objective = reinforce(SYSTEMS["fed"], entropy=0.3)
     fix_noise(monkeypatch, gumbel(1, 3, 5))
     short = pairs()
     long = Batch(

@@ -143,8 +143,8 @@ def test_the_caption_tells_what_is_known_of_the_runs() -> None:
         "From en to fr (a, b). Search: beam 5, length penalty 1 (a); beam 12, length penalty 1 (b). "
         "Update: 20,000 and mean of 2 from 300 to 500 (a); 20,000 (b)."
     )
-    about = replace(ABOUT, origins={"a": [replace(run, updates=(), search_options="no repeat ngram 3")]})
-    assert about.caption([100])[0].endswith("Search: beam 5, length penalty 1, no repeat ngram 3.")
+    about = replace(ABOUT, origins={"a": [replace(run, updates=())]})
+    assert about.caption([100])[0].endswith("Search: beam 5, length penalty 1.")
     assert replace(ABOUT, origins={"a": [], "b": []}).caption([100])[0] == "test_lenstrat: 100 sentences."
     several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
     origins = {each.name: [replace(run, updates=(10 ** (k + 1),))] for k, each in enumerate(several)}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from nmt.config.schema import BpeTokenizer, Sampling
+from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.data.segmentation import MergeDropout, SubwordRegularization, sampled_segmentation
@@ -57,7 +57,7 @@ def test_a_sample_is_a_segmentation_of_the_text_and_in_the_limit_the_best(kind: 
     best = tokenizer.encode(texts)
     limit = MergeDropout(tokenizer, 0.0) if kind == "bpe" else SubwordRegularization(tokenizer, 1e4)
     assert [limit.sample(text, 1) for text in texts] == best
-    segmentation = sampled_segmentation(tokenizer, Sampling(alpha=0.2))
+    segmentation = sampled_segmentation(tokenizer, 0.2)
     samples = [segmentation.sample(text, seed) for seed, text in enumerate(texts)]
     assert samples != best
     assert list(map(tokenizer.decode, samples)) == list(map(tokenizer.decode, best))
@@ -65,7 +65,7 @@ def test_a_sample_is_a_segmentation_of_the_text_and_in_the_limit_the_best(kind: 
 
 def test_a_sample_is_a_function_of_the_seed_whatever_was_sampled_before(tokenizer: Tokenizer) -> None:
     text = " ".join(LINES[:3])
-    segmentation, other = (sampled_segmentation(tokenizer, Sampling(alpha=0.2)) for _ in range(2))
+    segmentation, other = (sampled_segmentation(tokenizer, 0.2) for _ in range(2))
     found = [segmentation.sample(text, seed) for seed in range(20)]
     assert len(set(map(tuple, found))) > 5
     assert [other.sample(text, seed) for seed in range(19, -1, -1)] == found[::-1]
@@ -83,7 +83,7 @@ def frequent(found: Counter[Any], expected: dict[Any, float]) -> None:
 def test_bpe_dropout_by_hand() -> None:
     """The text "ab" has two merges, one after the other. The first is left out with probability p = 0.3, and then the
     second cannot be made; the second only with (1 - p) p (Provilkov et al. 2020, algorithm 1)."""
-    tokenizer = learn(BpeTokenizer(type="bpe", vocabulary=9), [Pair("ab ab ab", "ab")] * 20).source
+    tokenizer = learn(LearnedTokenizer(type="bpe", vocabulary=9), [Pair("ab ab ab", "ab")] * 20).source
     segmentation = MergeDropout(tokenizer, 0.3)
     found = Counter(len(segmentation.sample("ab", seed)) for seed in range(SAMPLES))
     frequent(found, {3: 0.3, 2: 0.7 * 0.3, 1: 0.7 * 0.7})
@@ -137,6 +137,6 @@ def test_subword_regularization_against_every_segmentation(alpha: float) -> None
     word = next(word for word in WORDS if len(list(segmentations(f"▁{word}", scores))) > 5)
     every = list(segmentations(f"▁{word}", scores))
     weights = np.array([math.exp(alpha * score) for _, score in every])
-    segmentation = sampled_segmentation(tokenizer, Sampling(alpha=alpha))
+    segmentation = sampled_segmentation(tokenizer, alpha)
     found = Counter(tuple(tokenizer.pieces(segmentation.sample(word, seed))) for seed in range(SAMPLES))
     frequent(found, dict(zip((pieces for pieces, _ in every), weights / weights.sum(), strict=True)))

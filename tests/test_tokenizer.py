@@ -10,10 +10,10 @@ import pytest
 import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
+from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.learning import LearnableTokenizer, learn, sampled, suitable_vocabulary
+from nmt.data.learning import learn, sampled, suitable_vocabulary
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import DataError
 
@@ -29,8 +29,8 @@ SIZES = {"bpe": 60, "unigram": 38, "word": 15, "character": 24}
 KNOWN = "".join(sorted(set("".join(WORDS))))
 
 
-def tokenizer_config(kind: str, **options: Any) -> LearnableTokenizer:
-    config: LearnableTokenizer = TypeAdapter(LearnableTokenizer).validate_python({"type": kind, **options})
+def tokenizer_config(kind: str, **options: Any) -> LearnedTokenizer:
+    config = LearnedTokenizer.model_validate({"type": kind, **options})
     return config
 
 

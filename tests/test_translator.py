@@ -1,7 +1,6 @@
 """Lines to lines through a small network with random weights: what the network says is of no account here."""
 
 import itertools
-import math
 import random
 import threading
 import time
@@ -76,14 +75,6 @@ def test_output_does_not_depend_on_batches_windows_or_neighbours(
         places = random.Random(2).choices(range(len(LINES)), k=150)
         found = translator.stream([LINES[place] for place in places], options)
         assert [each.text for each in found] == [expected[place].text for place in places]
-
-
-def test_the_least_length_is_a_multiple_of_the_pieces_without_the_end_symbol(tokenizers: Tokenizers) -> None:
-    """A model that ends as soon as it may gives each line its least length."""
-    model = network(tokenizers, ATTENTIONS[0])
-    model.output.bias.data[tokenizers.target.eos_id] += 1e3
-    translations = list(translator_of(model, tokenizers).stream(LINES, with_(GREEDY, min_length_factor=1.0)))
-    assert [len(each.pieces) for each in translations] == [len(each.source_pieces) for each in translations]
 
 
 def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
@@ -223,28 +214,6 @@ def test_contradicting_options_are_refused() -> None:
         "beam size 3: sampling follows one hypothesis; use beam size 1",
         "n-best 4: a beam of 3 has no more than 3 hypotheses; use beam size 4 or more",
     )
-    with pytest.raises(ConfigError, match=r"decoding.min_length_factor: 3 is more than .*max_length_factor \(2\)"):
-        SearchOptions(min_length_factor=3.0)
-
-
-# --- rules ------------------------------------------------------------------------------------------------------------
-
-SAMPLE = with_(GREEDY, sampling=Sampling(1.0))
-
-
-@pytest.mark.parametrize("options", [GREEDY, BEAM, SAMPLE], ids=["greedy", "beam", "sampling"])
-def test_translations_obey_the_rules(translator: Translator, options: SearchOptions) -> None:
-    plain = [each for translation in translator.stream(LINES, options) for each in translation.hypotheses]
-    assert len({len(each.pieces) for each in plain}) > 3
-    for factor in (0.7, 1.6):
-        for translation in translator.stream(LINES, with_(options, min_length_factor=factor)):
-            least = math.ceil(factor * (len(translation.source_pieces) - 1))
-            assert all(len(each.pieces) > least for each in translation.hypotheses)  # with the end symbol
-    for n in (1, 2):
-        for translation in translator.stream(LINES, with_(options, no_repeat_ngram=n)):
-            for each in translation.hypotheses:
-                ngrams = [*zip(*(each.pieces[start:] for start in range(n)), strict=False)]
-                assert len(ngrams) == len({*ngrams})
 
 
 # --- what is made ready once ------------------------------------------------------------------------------------------

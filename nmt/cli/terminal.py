@@ -85,9 +85,6 @@ class _Shown(Step):
     def advance(self, amount: float = 1) -> None:
         self._bar.update(amount)
 
-    def expect(self, total: float) -> None:
-        self._bar.total = total
-
     def note(self, text: str) -> None:
         self._bar.set_postfix_str(text, refresh=False)
 

@@ -2,7 +2,6 @@
 
 An override replaces one value: ``decoding.beam_size=12``. Its right side is YAML, so it can also replace a whole
 section: ``model.attention={type: none}``. Setting ``model.attention.type`` alone keeps the other keys of the section.
-Of ``training.updates`` and ``training.epochs``, which exclude each other, the one that is set last replaces the other.
 """
 
 from collections.abc import Sequence
@@ -17,8 +16,6 @@ from nmt.config.yaml12 import format_yaml, parse_yaml
 from nmt.errors import CheckpointError, ConfigError, tried
 from nmt.files import refuse_links_outside, require_regular_file
 
-EITHER = {"training.updates": "epochs", "training.epochs": "updates"}
-"""Keys that an override sets in place of another key of their section."""
 LARGEST_YAML = 1 << 15
 """Bytes of a file; configurations have a tenth of it."""
 
@@ -110,8 +107,6 @@ def _apply(data: dict[str, Any], override: str) -> None:
             raise ConfigError(f"--set {override}: {outer} is {show(data[part])}, not a section; set {outer} as a whole")
         data = data[part]
     data[parts[-1]] = value
-    if value is not None and (other := EITHER.get(key.strip())):
-        data.pop(other, None)
 
 
 def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:

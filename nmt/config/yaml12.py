@@ -71,22 +71,11 @@ def parse_yaml(text: str, name: str) -> Any:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigError(f"{name}: line {line}: the character {chr(error.character)!r} is not allowed") from None
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"{name}: {_explain(error, text)}") from None
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigError(f"{name}: {place}{error.problem}") from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{name}: a value cannot be read: {error}") from None
-
-
-def missing_space(text: str) -> str:
-    """Correct ``type:luong``, which YAML reads as one word instead of key and value; "" for other text."""
-    pair = re.match(r"\s*([A-Za-z_]\w*):([^\s/:]+)", text)
-    return f"write a space after the colon: {{{pair[1]}: {pair[2]}}}" if pair else ""
-
-
-def _explain(error: yaml.MarkedYAMLError, text: str) -> str:
-    mark = error.problem_mark or error.context_mark
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    hint = missing_space(text.split("\n")[mark.line - 1]) if mark and mark.line else ""  # where its value began
-    return f"{place}{error.problem}" + (f"; line {mark.line}: {hint}" if mark and hint else "")
 
 
 def format_yaml(value: Any) -> str:

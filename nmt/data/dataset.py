@@ -62,7 +62,8 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     data = config.data
     digests = _digests(data)
     tokenizers = replace(_tokenizers(config, digests, say), reverse_source=data.reverse_source)
-    refuse_sampling(tokenizers, config.tokenizer.sampling)
+    if config.tokenizer.sampling is not None:
+        refuse_sampling(tokenizers)
     corpora = data.training_corpora
     tags = {key: corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
     for key, tag in tags.items():

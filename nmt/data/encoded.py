@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nmt.config.schema import Sampling
 from nmt.data.encoding import mapped, text_hash
 from nmt.data.links import piece_links, piece_words
 from nmt.data.report import SIDES
@@ -113,7 +112,7 @@ class TrainingSet(EncodedCorpus):
 
     Args:
         table, tokenizers, tags: as of :class:`EncodedCorpus`; to sample, the table has the text of both sides.
-        sampling: how segmentations are sampled; None: the best ones.
+        sampling: alpha of sampled segmentations; None: the best ones.
         most: pieces of a side at most; a longer sample gives way to the best segmentation.
         sizes: of the corpora of a mix.
         counts: how many pairs of each an epoch reads.
@@ -126,7 +125,7 @@ class TrainingSet(EncodedCorpus):
         tokenizers: Tokenizers | None = None,
         *,
         tags: Set[int] = frozenset(),
-        sampling: Sampling | None = None,
+        sampling: float | None = None,
         most: int = 0,
         sizes: Sequence[int] = (),
         counts: Sequence[int] = (),
@@ -137,7 +136,7 @@ class TrainingSet(EncodedCorpus):
         self._segmentations = {
             side: sampled_segmentation(tokenizer, sampling)
             for side, tokenizer in (tokenizers.sides() if tokenizers is not None else ())
-            if sampling is not None and sampling.sides in ("both", side)
+            if sampling is not None
         }
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
@@ -166,9 +165,7 @@ class TrainingSet(EncodedCorpus):
         return pa.table({**{side: sampled[side] for side in SIDES}, **kept})
 
     def _sampled_side(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
-        """Sample the texts of a side of a batch whose pairs are numbered from ``first``, if that side is sampled."""
-        if side not in self._segmentations:
-            return batch[side]
+        """Sample the texts of a side of a batch whose pairs are numbered from ``first``."""
         rows = []
         texts, best = batch[f"{side}_text"].to_pylist(), batch[side].to_pylist()
         for pair, (text, ids) in enumerate(zip(texts, best, strict=True), first):

@@ -5,7 +5,7 @@ batch) alone, and a slice of the plan is a shard.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -63,34 +63,18 @@ def training_batches(
     position: Position,
     rank: int = 0,
     size: int = 1,
-    whole_epochs: bool = False,
 ) -> Iterator[tuple[Position, Batch]]:
     """Endless batches from a position on, each with the position after it.
 
     ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; the
     position after a round is the same in all of them. So any number of processes goes on from any position, and an
-    epoch has every pair exactly once. With ``whole_epochs`` a round does not reach into the next epoch: in the last one
-    of an epoch, some processes may get a batch without pairs.
+    epoch has every pair exactly once.
     """
     batches = _batches(corpus, batch_tokens, seed, position)
     while True:
-        dealt = together(batches, size, lambda each: whole_epochs and each[-1].batch == 0)
-        pairs, rows, after = dealt[-1]
-        if rank < len(dealt):
-            pairs, rows, _ = dealt[rank]
-        else:
-            rows = rows[:0]
-        yield after, collate(*pairs.rows(rows), specials, pairs.links(rows))
-
-
-def together(items: Iterator[Item], most: int, last: Callable[[Item], bool]) -> list[Item]:
-    """Take the next ``most`` items, but none after one that is the ``last``."""
-    taken: list[Item] = []
-    for item in islice(items, most):
-        taken.append(item)
-        if last(item):
-            break
-    return taken
+        dealt = list(islice(batches, size))
+        pairs, rows, _ = dealt[rank]
+        yield dealt[-1][-1], collate(*pairs.rows(rows), specials, pairs.links(rows))
 
 
 def _batches(

@@ -19,10 +19,9 @@ LEARNING_THREADS = 4
 MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 """Bounds of a vocabulary whose size the configuration leaves open."""
 SPECIAL_PIECES = 4
-LearnableTokenizer = schema.BpeTokenizer | schema.UnigramTokenizer | schema.WordTokenizer | schema.CharacterTokenizer
 
 
-def learn(config: LearnableTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
+def learn(config: schema.LearnedTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
     """Learn the tokenizers of a configuration on ``pairs``.
 
     ``tags`` are pieces of the source vocabulary that no text needs to have.
@@ -42,7 +41,7 @@ def learn(config: LearnableTokenizer, pairs: Iterable[Pair], tags: Sequence[str]
     )
 
 
-def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str, tags: Sequence[str] = ()) -> Tokenizer:
+def _learn_one(config: schema.LearnedTokenizer, texts: Sequence[str], side: str, tags: Sequence[str] = ()) -> Tokenizer:
     size = config.vocabulary or suitable_vocabulary(config, texts) + len(tags)
     try:
         return _train(config, texts, size, side, tags)
@@ -53,20 +52,22 @@ def _learn_one(config: LearnableTokenizer, texts: Sequence[str], side: str, tags
         raise DataError(_explain(str(error), config, size, side)) from None
 
 
-def suitable_vocabulary(config: LearnableTokenizer, texts: Iterable[str]) -> int:
+def suitable_vocabulary(config: schema.LearnedTokenizer, texts: Iterable[str]) -> int:
     """Choose a vocabulary size for an amount of text: 8 times the square root of the words of one side.
 
     This gives about 5,000 pieces for the 370,000 words of Multi30k, a size that suits small data (Sennrich & Zhang
     2019), and at most 8,000, for the sake of the output layer on a small machine. Word and character vocabularies may
     have the 30,000 entries of Bahdanau et al. (2015).
     """
-    if not isinstance(config, schema.BpeTokenizer | schema.UnigramTokenizer):
+    if config.type not in ("bpe", "unigram"):
         return MOST_WORDS
     words = sum(len(text.split()) for text in texts) / (2 if config.shared else 1)
     return min(MOST_PIECES, max(LEAST_PIECES, round(8 * math.sqrt(words))))
 
 
-def _train(config: LearnableTokenizer, texts: Sequence[str], size: int, side: str, tags: Sequence[str]) -> Tokenizer:
+def _train(
+    config: schema.LearnedTokenizer, texts: Sequence[str], size: int, side: str, tags: Sequence[str]
+) -> Tokenizer:
     """Learn one model, with fewer pieces if their number is left open and the text has no more. Raises RuntimeError."""
     model = io.BytesIO()
     with step(f"learning the tokenizer of {side}", None, "texts read") as progress:
@@ -96,7 +97,7 @@ def _bounds(message: str) -> tuple[int | None, int | None]:
     return smallest and int(smallest[1]), largest and int(largest[1])
 
 
-def _explain(message: str, config: LearnableTokenizer, vocabulary: int, side: str) -> str:
+def _explain(message: str, config: schema.LearnedTokenizer, vocabulary: int, side: str) -> str:
     """SentencePiece's error in terms of the configuration."""
     smallest, largest = _bounds(message)
     if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or largest == SPECIAL_PIECES:

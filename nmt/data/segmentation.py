@@ -1,4 +1,4 @@
-"""Sampled segmentations: a pure function of (model, sampling, text, seed), in every process.
+"""Sampled segmentations: a pure function of (model, alpha, text, seed), in every process.
 
 SentencePiece samples too, but its generator gives other pieces for the same seed in another process. Here SentencePiece
 normalizes a text, and its words are sampled one after the other: the segmentation of one does not depend on another.
@@ -14,7 +14,6 @@ from functools import lru_cache
 from itertools import accumulate, chain, groupby, pairwise
 from math import exp, inf, log
 
-from nmt.config.schema import Sampling
 from nmt.data.links import MARK
 from nmt.data.tokenizer import Tokenizer
 
@@ -30,10 +29,10 @@ Uniform = Callable[[], float]
 """Draws from [0, 1)."""
 
 
-def sampled_segmentation(tokenizer: Tokenizer, sampling: Sampling) -> "Segmentation":
-    """The segmentation that a configuration asks for; the model must be of type bpe or unigram."""
+def sampled_segmentation(tokenizer: Tokenizer, alpha: float) -> "Segmentation":
+    """The segmentation by a model, which must be of type bpe or unigram."""
     kind = MergeDropout if tokenizer.model_type == "bpe" else SubwordRegularization
-    return kind(tokenizer, sampling.alpha)
+    return kind(tokenizer, alpha)
 
 
 class Segmentation(ABC):

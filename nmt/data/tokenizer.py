@@ -12,7 +12,6 @@ import sentencepiece
 from numpy.typing import NDArray
 from sentencepiece import sentencepiece_model_pb2
 
-from nmt.config import schema
 from nmt.data.lines import unreadable
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
@@ -155,11 +154,9 @@ class Tokenizers:
         return cls(source, source if source.sha256 == target.sha256 else target)
 
 
-def refuse_sampling(tokenizers: Tokenizers, sampling: schema.Sampling | None) -> None:
-    """Raise DataError for a side that is to be sampled and cannot be."""
+def refuse_sampling(tokenizers: Tokenizers) -> None:
+    """Raise DataError for a model whose segmentations cannot be sampled."""
     for side, tokenizer in tokenizers.sides():
-        if sampling is None or sampling.sides not in ("both", side):
-            continue
         kind = tokenizer.model_type
         if kind not in ("bpe", "unigram"):
             raise DataError(

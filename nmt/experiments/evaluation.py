@@ -169,7 +169,6 @@ class Systems:
                     decoding.beam_size,
                     decoding.length_penalty,
                     updates_of_best(read_metrics(Path(str(run)) / "metrics.jsonl")),
-                    decoding.describe(),
                 )
                 origins[name].append(origin)
         is_file = isinstance(self.source, str | os.PathLike)

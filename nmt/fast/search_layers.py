@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nmt.fast.recurrent import recurrent_of
 from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
-from nmt.model.encoders import RecurrentEncoder, mean_of
+from nmt.model.encoders import RecurrentEncoder
 
 Linear = Callable[[Tensor], Tensor]
 """W x + b: (..., I) -> (..., O) in fp32 or finer; or the same for the embedding of a token, (...) ids -> (..., O)."""
@@ -65,7 +65,7 @@ class FastEncoder:
     def __init__(self, encoder: RecurrentEncoder, *, table: MakeLinear, linear: MakeLinear, dtype: torch.dtype) -> None:
         cell = encoder.directions[0][0].cell
         self.hidden, self.state_width = cell.hidden, cell.width * cell.hidden
-        self.residual, self.mean = encoder.residual, encoder.mean
+        self.residual = encoder.residual
         self.dtype = dtype
         self.layers = [
             [RecurrentStep(way.input_gates, way.cell, linear if above else table, linear) for way in ways]
@@ -86,8 +86,6 @@ class FastEncoder:
         for above, ways in enumerate(self.layers):
             outputs, summary = self._walk(annotations, places, reading, ways)
             annotations = outputs + annotations if above and self.residual else outputs
-        if self.mean:
-            summary = mean_of(annotations, lengths)
         if moved:
             back = order.argsort().to(source.device)
             annotations, summary = annotations[back], summary[back]

@@ -122,10 +122,14 @@ class FastSearch(Searchable[RecurrentState]):
     def _high(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.high) if tensor.is_floating_point() else tensor
 
+    def _own(self, tensor: Tensor) -> Tensor:
+        """In the type of the network's parameters, which may be float64."""
+        return tensor.to(self.model.output.weight.dtype) if tensor.is_floating_point() else tensor
+
     def start(self, memory: Memory) -> RecurrentState:
         """As ``Seq2Seq.start``; ahead of the search, what reads a context is applied to the annotations."""
         with autocast(memory.summary.device, self.precision):
-            state = cast(RecurrentState, self.model.start(memory)).map(self._high)
+            state = cast(RecurrentState, self.model.start(memory.map(self._own))).map(self._high)
         memory = state.memory
         if self.units:
             memory = replace(memory, keys=_exp(-2 * cast(Tensor, memory.keys)))

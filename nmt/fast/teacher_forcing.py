@@ -28,7 +28,7 @@ from nmt.model.attention import (
 from nmt.model.cells import Cell, GruCell
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Tanh
 from nmt.model.dropout import Dropout
-from nmt.model.encoders import RecurrentEncoder, mean_of
+from nmt.model.encoders import RecurrentEncoder
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Seq2Seq
 
@@ -95,8 +95,7 @@ def read_at_once(encoder: RecurrentEncoder, embedded: Tensor, lengths: Tensor) -
     annotations = annotations.transpose(0, 1)
     if some:
         annotations = annotations.masked_fill(padded.T.unsqueeze(-1), 0.0)
-    summary = mean_of(annotations, lengths) if encoder.mean else outputs[-1].flatten(0, 1).T
-    return annotations.contiguous(), summary
+    return annotations.contiguous(), outputs[-1].flatten(0, 1).T
 
 
 # --- decoders ---------------------------------------------------------------------------------------------------------
@@ -214,13 +213,13 @@ def unroll_of(decoder: Decoder) -> Unroll | None:
 def repeatable(model: Seq2Seq) -> bool:
     """Whether all batches of a shape take the same operations, none of which waits for the GPU.
 
-    Networks as Bahdanau's and Luong's papers have them: a GRU in both directions whose last states are the summary, a
-    GRU of one layer with one of their attentions. No other twin has run on a GPU.
+    Networks as Bahdanau's and Luong's papers have them: a GRU in both directions, a GRU of one layer with one of their
+    attentions. No other twin has run on a GPU.
     """
     encoder, decoder = model.encoder, model.decoder
     if not (reads(encoder, {GruCell}) and writes(decoder, {GruCell})) or unroll_of(decoder) is None:
         return False
-    reading = not (encoder.mean or encoder.residual) and len(encoder.directions[0]) == 2
+    reading = not encoder.residual and len(encoder.directions[0]) == 2
     readout = {BahdanauDecoder: Maxout, LuongDecoder: Tanh}[type(decoder)]
     writing = not decoder.above and type(decoder.nonlinearity) is readout
     return reading and type(encoder.dropout) is Dropout and writing and type(decoder.attention) in WITHOUT_WAITING

@@ -132,7 +132,7 @@ class AdditiveAttention(ScoredAttention):
         super().__init__()
         hidden = options.hidden or state
         self.query = nn.Linear(state, hidden, bias=False)  # W_a
-        self.key = nn.Linear(annotation, hidden, bias=options.bias)  # U_a
+        self.key = nn.Linear(annotation, hidden)  # U_a
         self.energy = nn.Linear(hidden, 1, bias=False)  # v_a
 
     def keys(self, annotations: Tensor) -> Tensor:

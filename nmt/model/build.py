@@ -49,9 +49,8 @@ def scored_attention(options: schema.ScoredAttention, config: schema.Model, enco
     match options.hard:
         case schema.Gumbel(temperature=temperature):
             return GumbelAttention(heads[0], temperature)
-        case schema.Reinforce(baseline=baseline):
-            readout = config.decoder.readout_width(config.embeddings.size)
-            return SampledAttention(heads[0], readout if baseline == "learned" else 0)
+        case schema.Reinforce():
+            return SampledAttention(heads[0])
         case schema.ExactMarginal():
             return HardAttention(heads[0])
     return MultiHeadAttention(heads, state, annotation) if options.heads > 1 else heads[0]

@@ -42,20 +42,14 @@ class Encoder(nn.Module):
         return summary
 
 
-def mean_of(annotations: Tensor, lengths: Tensor) -> Tensor:
-    """The mean over real positions: annotations (B, S, C), zero at padding, lengths (B,) -> (B, C)."""
-    return annotations.sum(1) / lengths.to(annotations.device).unsqueeze(1)
-
-
 @ENCODERS.builds(schema.RecurrentEncoder)
 class RecurrentEncoder(Encoder):
     """Annotations h_j = [forward_j ; backward_j] of stacked layers of a cell (Bahdanau et al. 2015, section 3.2)."""
 
     def __init__(self, options: schema.RecurrentEncoder, config: schema.Model) -> None:
         super().__init__()
-        self.residual, self.mean = options.residual, options.summary == "mean"
-        self.width = options.width
-        self.bridge_width = self.width if self.mean else options.hidden
+        self.residual = options.residual
+        self.width, self.bridge_width = options.width, options.hidden
         self.dropout = Dropout(config.dropout.annotation)
         ways = 2 if options.directions == "both" else 1
         self.layers = nn.ModuleList(
@@ -72,7 +66,7 @@ class RecurrentEncoder(Encoder):
         """Annotate each source token in its context.
 
         embedded (B, S, E), lengths (B,) -> annotations (B, S, C), zero at padding; summary (B, C): the output of each
-        direction that has read the whole sentence, the last forward and the first backward one, or the mean.
+        direction that has read the whole sentence, the last forward and the first backward one.
         """
         mask = source_mask(lengths, embedded.size(1), embedded.device)
         annotations = embedded
@@ -81,11 +75,10 @@ class RecurrentEncoder(Encoder):
             read = [direction(below, mask, backward=way == 1) for way, direction in enumerate(directions)]
             outputs, last = (torch.cat(parts, -1) for parts in zip(*read, strict=True))
             annotations = outputs + annotations if above and self.residual else outputs
-        annotations = annotations * mask.unsqueeze(-1)
-        return annotations, mean_of(annotations, lengths) if self.mean else last
+        return annotations * mask.unsqueeze(-1), last
 
     def bridge(self, summary: Tensor) -> Tensor:
-        """Select what s_0 is made of: of last states backward_1 (Bahdanau et al. 2015, A.2.2), if there is one.
+        """Select what s_0 is made of: backward_1 (Bahdanau et al. 2015, A.2.2), if there is one.
 
         (B, C) -> (B, ``bridge_width``)
         """

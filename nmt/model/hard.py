@@ -86,20 +86,13 @@ class GumbelAttention(HardAttention):
 
 
 class SampledAttention(HardAttention):
-    """For REINFORCE: with what its objective subtracts from the rewards.
-
-    Args:
-        soft: gives the probabilities.
-        readout: width of the readout from which a learned baseline predicts what to add to the moving average of the
-            rewards; 0: the moving average alone.
-    """
+    """For REINFORCE: with the baseline that its objective subtracts from the rewards."""
 
     average_reward: Tensor
     """Moving average of the reward of a word, nats."""
 
-    def __init__(self, soft: WeightedMean, readout: int) -> None:
+    def __init__(self, soft: WeightedMean) -> None:
         super().__init__(soft)
-        self.baseline = nn.Linear(readout, 1) if readout else None
         self.register_buffer("average_reward", torch.zeros(()))
 
 

@@ -18,7 +18,7 @@ from nmt.config.schema import DECODERS, ENCODERS
 from nmt.model.attention import Attention
 from nmt.model.decoders import Decoder
 from nmt.model.dropout import Dropout
-from nmt.model.encoders import Encoder, mean_of
+from nmt.model.encoders import Encoder
 from nmt.model.multi_head import EncoderDecoderAttention, self_attention
 from nmt.model.records import Memory, State, source_mask
 
@@ -156,7 +156,7 @@ class TransformerEncoder(Encoder):
         for layer in self.layers:
             x = layer(x, mask[:, None, None])
         annotations = self.norm(x).masked_fill(~mask.unsqueeze(-1), 0.0)
-        return annotations, mean_of(annotations, lengths)
+        return annotations, annotations.sum(1) / mask.sum(1, keepdim=True)
 
 
 # --- decoder (section 3.1) --------------------------------------------------------------------------------------------

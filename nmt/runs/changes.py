@@ -33,7 +33,7 @@ WITHOUT_EFFECT = (
 """Dotted keys, or sections of them, that change no number of training but by rounding: another device, number of
 threads or translation batch changes the order of additions. The other keys of ``decoding`` also affect validation,
 whose BLEU decides which checkpoint is best."""
-LENGTH = ("training.epochs", "training.updates", "training.accumulation", "training.validation.patience")
+LENGTH = ("training.updates", "training.accumulation", "training.validation.patience")
 """Those that a longer run, or one of another number of processes, may change."""
 COURSE = (
     "training.optimizer.learning_rate",

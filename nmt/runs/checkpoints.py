@@ -22,7 +22,7 @@ from nmt.files import (
     write_checksums,
     write_json,
 )
-from nmt.runs.tensors import inspect, load_tensors, parameter_count, save_tensors, unshared
+from nmt.runs.tensors import inspect, load_tensors, save_tensors, unshared
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -150,8 +150,8 @@ class Checkpoints:
         return int(written) if written.isdecimal() and len(written) < 20 else 0
 
     def parameters(self, name: str) -> int:
-        """The number of parameters of a checkpoint. Raises CheckpointError."""
-        return self.whole(name, lambda: parameter_count(self.folder(name) / "model.safetensors"))
+        """The number of parameters of a checkpoint, all in fp32. Raises CheckpointError."""
+        return self.whole(name, lambda: inspect(self.folder(name) / "model.safetensors").size // 4)
 
     def whole(self, name: str, read: Callable[[], Item]) -> Item:
         """Read files of one checkpoint, and again if training has replaced it meanwhile: no reading mixes two.

@@ -12,7 +12,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,6 @@ from nmt.errors import CheckpointError, ConfigError
 from nmt.files import refuse_links_outside, sync, why_unwritable, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
 
-LOCK = ".lock"
-"""The file that is locked where directories cannot be."""
 MOST_NAMED = 3
 """The number of files that a message names."""
 
@@ -50,12 +48,9 @@ class RunDirectory(Checkpoints):
 
     @property
     def foreign(self) -> list[str]:
-        """The names of files in the directory that belong to no run."""
-        if not self.path.is_dir():
-            return []
-        known = {part.name for part in self._parts} | {LOCK, "lost+found"}
-        known |= {f".{name}.new" for name in known}  # a crash during a write leaves these
-        return sorted(path.name for path in self.path.iterdir() if path.name not in known)
+        """The names of visible files in the directory that belong to no run."""
+        known = {part.name for part in self._parts}
+        return sorted(path.name for path in self.path.glob("[!.]*") if path.name not in known)
 
     def create(
         self, config: Config, tokenizers: Tokenizers, report: Mapping[str, Any], manifest: Mapping[str, Any]
@@ -76,9 +71,27 @@ class RunDirectory(Checkpoints):
             else:
                 part.unlink(missing_ok=True)
 
-    def locked(self, say: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Hold the run against other training processes; see :func:`lock`."""
-        return lock(self.path, say)
+    @contextmanager
+    def locked(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Hold the directory, which is made if necessary, against other training processes; only warn where the file
+        system has no locks for directories.
+
+        The operating system releases the lock when the process ends, however it ends. Raises ConfigError if another
+        process holds the directory.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDONLY)
+        with ExitStack() as stack:
+            stack.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                other = f"output: another nmt-train is running in {self.path}"
+                raise ConfigError(f"{other}; let it finish, stop it, or name another --output") from None
+            except OSError as error:
+                problem = f"{self.path}: cannot be locked ({error.strerror})"
+                say(f"{problem}; make sure that no other nmt-train writes there")
+            yield
 
     def refuse_links(self) -> None:
         """Raise FileError if a file that training writes or deletes is a link out of the run."""
@@ -93,52 +106,14 @@ class RunDirectory(Checkpoints):
         return (self.checkpoints, self.tokenizer, self.tensorboard, *files, self.test_hypotheses, self.test_scores)
 
 
-@contextmanager
-def lock(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a directory, which is made if necessary, against other processes; only warn where locks are not supported.
-
-    The operating system releases the lock when the process ends, however it ends; a network file system may be slow.
-    Raises ConfigError if another process holds the directory.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        try:
-            _acquire(folder, stack)
-        except BlockingIOError:
-            raise ConfigError(
-                f"output: another nmt-train is running in {folder}; let it finish, stop it, or name another --output"
-            ) from None
-        except OSError as error:
-            say(f"{folder}: cannot be locked ({error.strerror}); make sure that no other nmt-train writes there")
-        yield
-
-
-def _acquire(folder: Path, stack: ExitStack) -> None:
-    """Lock a directory until the stack ends, or a file in it: network file systems lock no directories. Raises
-    OSError."""
-    for path, flags in ((folder, os.O_RDONLY), (folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)):
-        descriptor = os.open(path, flags)
-        stack.callback(os.close, descriptor)
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError as error:
-            problem = error
-    raise problem
-
-
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
     """The run directory of a configuration. Raises ConfigError if there is none, or if it must not be used."""
     if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
     run = RunDirectory(config.output)
-    if not os.fsencode(config.output).decode(errors="ignore") == config.output:
-        raise ConfigError(f"output: {config.output!r}: a name that is not UTF-8; config.yaml could not hold it")
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
-    for folder in (run.path, run.checkpoints, run.tokenizer, run.tensorboard):
-        _refuse_unwritable(folder)
+    _refuse_unwritable(run.path)
     run.refuse_links()
     if not run.exists and run.foreign:
         found = ", ".join(run.foreign[:MOST_NAMED]) + (", ..." if len(run.foreign) > MOST_NAMED else "")

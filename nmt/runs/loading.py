@@ -37,11 +37,8 @@ def load_run(
     device: torch.device,
     checkpoint: str = "best",
     kernels: schema.Kernels | None = None,
-    attention: schema.AnyAttention | None = None,
 ) -> LoadedRun:
     """Load the model of a run directory; ``kernels``, if given, overrides its configuration.
-
-    So does ``attention``, which must have the same weights: it says which layer and head a Transformer shows.
 
     The run may be untrusted: nothing in it is executed, and no file outside it is opened.
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
@@ -55,8 +52,7 @@ def load_run(
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     _refuse_other_tokenizers(run, tokenizers)
-    model_section = config.model.model_copy(update={} if attention is None else {"attention": attention})
-    config = config.model_copy(update={"kernels": kernels or config.kernels, "model": model_section})
+    config = config.model_copy(update={"kernels": kernels or config.kernels})
     sizes = tokenizers.source.size, tokenizers.target.size
     run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, sizes))
     weights = run.weights(checkpoint)

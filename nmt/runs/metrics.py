@@ -2,14 +2,13 @@
 beside them."""
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nmt.errors import NmtError
-from nmt.files import read_json, require_regular_file
+from nmt.files import read_json, require_regular_file, write_bytes
 
 LARGEST_METRICS = 1 << 30
 """Bytes of the file of an untrusted run."""
@@ -47,21 +46,16 @@ def last_progress(run: Path) -> dict[str, Any]:
 
 
 def cut_metrics(path: Path, last: Mapping[str, int]) -> None:
-    """Drop the last lines of ``metrics.jsonl`` or ``samples.jsonl``, which a run writes again when it resumes: those of
-    later steps than the ``last`` of their split, and those of other splits.
+    """Drop the lines of ``metrics.jsonl`` or ``samples.jsonl`` that a run writes again when it resumes: those of later
+    steps than the ``last`` of their split, and those of other splits.
 
     A line of samples has no split; it belongs to a validation. Raises FileError.
     """
     if not path.exists():
         return
     require_regular_file(path, LARGEST_METRICS)
-    lines = path.read_bytes().split(b"\n")
-    lines.pop()  # empty, or cut short by a crash
-    while lines and not _stays(lines[-1], last):
-        lines.pop()
-    with path.open("r+b") as file:
-        file.truncate(sum(len(line) + 1 for line in lines))
-        os.fsync(file.fileno())
+    lines = path.read_bytes().split(b"\n")[:-1]  # without one that was cut short by a crash
+    write_bytes(path, b"".join(line + b"\n" for line in lines if _stays(line, last)))
 
 
 def _stays(line: bytes, last: Mapping[str, int]) -> bool:

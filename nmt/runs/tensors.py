@@ -19,7 +19,6 @@ MOST_PROBLEMS = 50
 """Problems that are reported; weights with more belong to something else."""
 LARGEST_HEADER = 1 << 20
 """Bytes of the header of an untrusted file; safetensors itself accepts a hundred times as many."""
-FP32_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,6 @@ def inspect(path: Path) -> Contents:
             return Contents(size - 8 - header, opened.metadata() or {})
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error}; it has {size:,} bytes)") from None
-
-
-def parameter_count(path: Path) -> int:
-    """Return how many parameters a file of weights holds, all in fp32. Raises CheckpointError as :func:`inspect`."""
-    return inspect(path).size // FP32_BYTES
 
 
 def refuse_other_tensors(

@@ -3,22 +3,17 @@
 from nmt.search.beam import beam_search
 from nmt.search.greedy import Sampling, greedy_search, sample_search
 from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, StepModel, length_penalty, together
-from nmt.search.rules import LeastLength, NoRepeatedNgram, Rule, obeying
 
 __all__ = [
     "Ensemble",
     "Hypothesis",
-    "LeastLength",
     "Limits",
-    "NoRepeatedNgram",
-    "Rule",
     "Sampling",
     "Searchable",
     "StepModel",
     "beam_search",
     "greedy_search",
     "length_penalty",
-    "obeying",
     "sample_search",
     "together",
 ]

@@ -142,7 +142,7 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Without BOS and EOS."""
     log_probability: float
-    """Sum over the tokens and, if it was emitted, EOS, as the rules of the search leave their log-probabilities."""
+    """Sum over the tokens and, if it was emitted, EOS."""
     score: float
     """The log-probability divided by the length penalty."""
     ended: bool

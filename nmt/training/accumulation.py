@@ -89,7 +89,7 @@ class Accumulation:
             for name, value in before.items():
                 self.model.get_buffer(name).copy_(value)
             torch.cuda.empty_cache()
-            largest = max(self.world.gather(max((len(batch.source) for batch in batches), default=0)))
+            largest = max(self.world.gather(max(len(batch.source) for batch in batches)))
             if largest == 1:
                 raise CheckpointError(
                     f"{where}: out of memory with a single pair; start again with a lower data.filter.max_pieces or a "

@@ -78,8 +78,7 @@ def _shortened(config: Config, folder: Path) -> Config:
     """The configuration of a short run in a temporary directory."""
     training, samples = config.training, min(1, config.training.validation.samples)
     short = {
-        "updates": min(UPDATES, training.updates or UPDATES),
-        "epochs": None,
+        "updates": min(UPDATES, training.updates),
         "average": 1,
         "log_every": 1,
         "validation": training.validation.model_copy(update={"samples": samples}),
@@ -159,7 +158,8 @@ def estimate(
     rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
     rate = rate or statistics.median(rates[1:] or rates)
     extent = Extent.of(config, prepared, 1)
-    updates, epochs = extent.total(training, done) - done.update, extent.epochs_left(training, done)
+    updates = training.updates - done.update
+    epochs = extent.epochs(updates)
     pairs = prepared.validation_pairs[: training.validation.sentences]
     share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
     seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")

@@ -121,8 +121,8 @@ class Reinforce(TeacherForcing):
     """REINFORCE with a baseline and a bonus for entropy (Williams 1992; Xu et al. 2015, section 4.1).
 
     The reward of a position is the log-likelihood of the words that depend on it: of its own word, or of that and all
-    later ones (``to_go``). The baseline predicts the reward per word from what was known before the position was
-    chosen; anything later would depend on the choice, and the mean gradient would be another.
+    later ones (``to_go``). The baseline is known before the position is chosen; anything later would depend on the
+    choice, and the mean gradient would be another.
     """
 
     attention_gradients: bool = True
@@ -139,7 +139,7 @@ class Reinforce(TeacherForcing):
     """Share of the newest reward in the moving average, as Xu et al."""
 
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
-        """See ``Objective``; this updates a moving baseline."""
+        """See ``Objective``; this updates the baseline."""
         memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
         readouts, probabilities = network.unroll(batch.target_input, memory)
         assert probabilities is not None
@@ -149,13 +149,13 @@ class Reinforce(TeacherForcing):
         steps = mask.to(rewards.dtype)
         words = from_here_on(steps) if self.to_go else steps
         reward = from_here_on(rewards) if self.to_go else rewards
-        baseline = self.baseline(readouts, rewards.sum() / steps.sum())
+        baseline = self.baseline(rewards.sum() / steps.sum())
         missing = steps * (reward / words.clamp_min(1) - baseline)  # per word
         logs = finite_log(probabilities)
         chosen = (one_hot(perturbed(probabilities, memory.noise)) * logs).sum(-1)
         entropy = -(probabilities * logs).sum(-1)
         bonus = self.weight * (words * missing).detach() * chosen + self.entropy * entropy * steps
-        return replace(loss, objective=loss.objective - bonus.sum() + missing.square().sum())
+        return replace(loss, objective=loss.objective - bonus.sum())
 
     @torch.no_grad()
     def rewards(self, network: Network, readouts: Tensor, batch: Batch) -> Tensor:
@@ -165,20 +165,13 @@ class Reinforce(TeacherForcing):
         losses = functional.cross_entropy(logits, batch.target_output, reduction="none")
         return -losses.masked_fill(~batch.target_mask, 0.0)
 
-    def baseline(self, readouts: Tensor, mean_reward: Tensor) -> Tensor:
-        """Predict the reward per word from the readout before each position: (B, T, O) -> (B, T), or one number.
-
-        The moving average takes up the mean reward of this batch afterwards.
-        """
+    def baseline(self, mean_reward: Tensor) -> Tensor:
+        """Return the average reward of a word in earlier batches, and add this batch's to it."""
         assert self.attention is not None
-        average, learned = self.attention.average_reward, self.attention.baseline
-        predicted = average.clone()
+        average = self.attention.average_reward
+        before = average.clone()
         average.lerp_(torch.where(mean_reward.isfinite(), mean_reward, average).to(average.dtype), self.MOVING)
-        if learned is None:
-            return predicted
-        before = functional.pad(readouts.detach(), (0, 0, 1, 0))[:, :-1]
-        difference: Tensor = learned(before).squeeze(-1)
-        return predicted + difference
+        return before
 
 
 def hard_objective(config: schema.Model, model: Seq2Seq, smoothing: float) -> TeacherForcing | None:

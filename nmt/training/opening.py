@@ -135,14 +135,12 @@ def refuse_other_config(
 
 
 def refuse_fewer_updates(config: Config, progress: Progress) -> None:
-    """Raise ConfigError if a run has already made more updates, or read more, than the configuration allows."""
-    updates, epochs = config.training.updates, config.training.epochs
-    position, longer = progress.position, "a run can be extended, not shortened: use a new --output"
-    if epochs is not None and (position.epoch, position.batch) > (epochs, 0):
-        read = f"{position.epoch} and a part of the next" if position.batch else f"{position.epoch}"
-        raise ConfigError(f"training.epochs: {epochs}, but the run has already read {read}; {longer}")
-    if updates is not None and updates < progress.update:
-        raise ConfigError(f"training.updates: {updates}, but the run has already made {progress.update}; {longer}")
+    """Raise ConfigError if a run has already made more updates than the configuration allows."""
+    if config.training.updates < progress.update:
+        raise ConfigError(
+            f"training.updates: {config.training.updates}, but the run has already made {progress.update}; a run can "
+            "be extended, not shortened: use a new --output"
+        )
 
 
 def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:

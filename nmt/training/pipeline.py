@@ -79,8 +79,8 @@ def train_run(
 
         update, finished, epoch_again = on_writer(world, opened)
         if finished:
-            longer = "training.epochs" if config.training.updates is None else "training.updates"
-            say(f"{run.path}: finished after update {update:,}; nothing is left to do (to train on, raise {longer})")
+            done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
+            say(f"{run.path}: {done}")
             _say_results(run, say)
             return True
         log = stack.enter_context(closing(Log(run, say, purge=update + 1 if resume else None, world=world)))

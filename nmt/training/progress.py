@@ -143,10 +143,8 @@ class Progress:
         return due and not self.skipped_in_a_row
 
     def complete(self, config: Training) -> bool:
-        """Whether all updates, or all epochs, are done."""
-        if config.updates is not None:
-            return self.update >= config.updates
-        return config.epochs is not None and self.position.epoch >= config.epochs
+        """Whether all updates are done."""
+        return self.update >= config.updates
 
     def finished(self, config: Training) -> bool:
         """Whether training is complete or patience has run out."""
@@ -200,35 +198,13 @@ class Extent:
         per_update = config.training.accumulation * processes
         return cls(max(1, round(batches * times)), per_update, round(tokens * times))
 
-    def total(self, config: Training, progress: Progress) -> int:
-        """Return the updates of a run in total, which has come as far as ``progress``."""
-        if config.updates is not None:
-            return config.updates
-        assert config.epochs is not None
-        position = progress.position
-        if position.epoch >= config.epochs:
-            return progress.update
-        here = math.ceil(max(0, self.batches - position.batch) / self.per_update)
-        later = (config.epochs - position.epoch - 1) * math.ceil(self.batches / self.per_update)
-        return progress.update + here + later
-
-    def epochs(self, config: Training) -> float:
-        """Return the epochs of a run in total."""
-        if config.epochs is not None:
-            return config.epochs
-        assert config.updates is not None
-        return config.updates * self.per_update / self.batches
-
-    def epochs_left(self, config: Training, progress: Progress) -> float:
-        """Return the epochs of a run after ``progress``."""
-        if config.epochs is not None:
-            return max(0.0, config.epochs - self.read(progress))
-        assert config.updates is not None
-        return (config.updates - progress.update) * self.per_update / self.batches
+    def epochs(self, updates: int) -> float:
+        """Return how many epochs a number of updates reads."""
+        return updates * self.per_update / self.batches
 
     def validations(self, config: Training, progress: Progress) -> tuple[int, int]:
         """Return how many validations a run has made and how many are left, if ``patience`` does not end it early."""
-        total, last = self.total(config, progress), progress.validated
+        total, last = config.updates, progress.validated
         every, first = config.validation.every, config.validation.first
 
         def until(update: int) -> int:

@@ -55,8 +55,7 @@ class Reports:
 
     def shown(self, progress: Progress, step: Step) -> None:
         """Show an update, which ``progress`` counts; once, after a few seconds, say how long the rest will take."""
-        window, total = progress.window, self.extent.total(self.config, progress)
-        step.expect(total)
+        window, total = progress.window, self.config.updates
         step.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
         step.advance()
         began, more = self._began, total - progress.update
@@ -72,7 +71,7 @@ class Reports:
 
     def record(self, progress: Progress, made: Update) -> None:
         """Record the updates of the window, the last of which is ``made``."""
-        window, total = progress.window, self.extent.total(self.config, progress)
+        window, total = progress.window, self.config.updates
         self.log.record(
             progress.update,
             "train",
@@ -155,10 +154,7 @@ def summary(config: Config, prepared: PreparedData, model: Seq2Seq, device: torc
     attention = "no" if config.model.attention.type == "none" else config.model.attention.type
     processes = extent.per_update // training.accumulation
     tested = f"{len(prepared.test_pairs):,} in the test set" if prepared.test_pairs else "no test set"
-    if training.updates is not None:
-        length = f"{training.updates:,} updates, {extent.epochs(training):,.1f} epochs"
-    else:
-        length = f"{training.epochs:,} epochs, about {extent.total(training, Progress()):,} updates"
+    length = f"{training.updates:,} updates, {extent.epochs(training.updates):,.1f} epochs"
     lines = [
         f"data: {pairs:,} training pairs, {extent.tokens:,} target tokens in an epoch; "
         f"{len(prepared.validation_pairs):,} pairs for validation, {tested}",

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import torch
 from torch.nn.utils import clip_grad_norm_
@@ -11,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 from nmt.config import Config
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
-from nmt.data.epochs import Position, ahead, together, training_batches
+from nmt.data.epochs import Position, ahead, training_batches
 from nmt.device import release_freed_memory, resolve_precision
 from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution, Step, step
@@ -82,8 +83,7 @@ class Trainer:
             if self.progress.validation_due(self.config):  # it was interrupted
                 self.validate(check_stop)
             if not self.progress.finished(self.config):
-                total = self.extent.total(self.config, self.progress)
-                with step("training", total, "updates", self.progress.update) as shown:
+                with step("training", self.config.updates, "updates", self.progress.update) as shown:
                     self._train(batches, shown, check_stop)
         except Stopped:
             self.save()
@@ -129,8 +129,7 @@ class Trainer:
     # --- its steps ----------------------------------------------------------------------------------------------------
 
     def batches(self) -> Iterator[tuple[Position, Batch]]:
-        """Endless batches from the current position on, each with the position that follows it; without pairs
-        where the epoch has no batch left for this process."""
+        """Endless batches from the current position on, each with the position that follows it."""
         batches = training_batches(
             self.prepared.train,
             self.specials,
@@ -139,19 +138,15 @@ class Trainer:
             position=self.progress.position,
             rank=self.world.rank,
             size=self.world.size,
-            whole_epochs=self.config.epochs is not None,
         )
         if self.device.type == "cpu":  # a second thread would compete with training
             return batches
-        return ahead(
-            (after, self.gradients.prepared(batch) if len(batch.source) else batch) for after, batch in batches
-        )
+        return ahead((after, self.gradients.prepared(batch)) for after, batch in batches)
 
     def _next(self, batches: Iterator[tuple[Position, Batch]]) -> tuple[list[Batch], Position]:
         """The batches of the next update, and the position after them."""
-        whole = self.config.epochs is not None
-        group = together(batches, self.config.accumulation, lambda each: whole and each[0].batch == 0)
-        return [batch for _, batch in group if len(batch.source)], group[-1][0]
+        group = list(islice(batches, self.config.accumulation))
+        return [batch for _, batch in group], group[-1][0]
 
     def _set_rate(self) -> float:
         """Set and return the learning rate of the next update."""

@@ -27,8 +27,6 @@ class SearchChanges(TypedDict, total=False):
     batch_tokens: int
     max_source: int
     max_length_factor: float
-    min_length_factor: float
-    no_repeat_ngram: int
     n_best: int
     sampling: Sampling | None
     attention: bool
@@ -64,7 +62,6 @@ class SearchOptions(Decoding):
                 f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
                 f"use beam size {self.n_best} or more"
             )
-        yield from map(str, self.contradictions())
 
     @classmethod
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:

@@ -8,20 +8,15 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from nmt.data.batching import ROWS, Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
 from nmt.search import (
     Hypothesis,
-    LeastLength,
     Limits,
-    NoRepeatedNgram,
-    Rule,
     Searchable,
     beam_search,
     greedy_search,
-    obeying,
     sample_search,
 )
 from nmt.translation.options import SearchOptions, longest
@@ -137,21 +132,9 @@ def search_batch(
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     with searchable.searching():
         state = searchable.start(searchable.encode(source.to(device), lengths))
-        model, state = obeying(searchable, state, limits, _rules(options, limits, lengths - 1))
         if options.sampling is not None:
             numbers = [line.number for line in batch]
-            return sample_search(model, state, limits, options.sampling, numbers, **how)
+            return sample_search(searchable, state, limits, options.sampling, numbers, **how)
         if options.beam_size == 1:
-            return greedy_search(model, state, limits, **how)
-        return beam_search(model, state, limits, beam_size=options.beam_size, n_best=options.n_best, **how)
-
-
-def _rules(options: SearchOptions, limits: Limits, source_lengths: Tensor) -> Sequence[Rule]:
-    """Make the rules for sentences of (B,) source pieces, EOS not counted; none for options that ask for none."""
-    rules: list[Rule] = []
-    if options.no_repeat_ngram:
-        rules.append(NoRepeatedNgram(options.no_repeat_ngram))
-    if options.min_length_factor:
-        least = (source_lengths.double() * options.min_length_factor).ceil().long()
-        rules.append(LeastLength(least.to(limits.max_lengths.device), limits.eos_id))
-    return rules
+            return greedy_search(searchable, state, limits, **how)
+        return beam_search(searchable, state, limits, beam_size=options.beam_size, n_best=options.n_best, **how)

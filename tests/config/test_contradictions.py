@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config.schema import Decoding
 from tests.config.configurations import MINIMAL, load, problems
 from tests.models import VARIANTS, model_config
 
@@ -49,7 +48,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ((attention("{type: bahdanau, hard: {type: marginal}}"),), {"model.attention.hard.type": "luong"}),
     ((attention(LUONG % ", hard: {type: marginal}"),), {"model.attention.input_feeding": "false"}),
     # encoder, decoder, Transformers
-    ((attention("{type: none, context: initial_state}"),), {"model.attention.context": "forward.*mean"}),
+    ((attention("{type: none, context: initial_state}"),), {"model.attention.context": "directions: forward"}),
     (TRANSFORMER[:1], {"model.decoder.type": "transformer"}),
     (TRANSFORMER[2:], {"model.attention.type": "transformer"}),
     (("model.encoder={type: transformer, hidden: 512}",), {"model.encoder.hidden": "256"}),
@@ -79,8 +78,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ),
     (("data.train.links=a.links",), {"data.train.links": "guided_attention"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
-    # search
-    (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),
 ]
 
 
@@ -117,7 +114,6 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
         (attention("{type: luong, score: {type: concat, hidden: 8}}"),),
         (attention("{type: luong, score: dot}"), NARROW),
         (attention("{type: none, context: initial_state}"), "model.encoder.directions=forward"),
-        (attention("{type: none, context: initial_state}"), "model.encoder.summary=mean"),
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", NARROW),
@@ -132,9 +128,3 @@ def test_what_only_looks_like_a_contradiction_is_allowed(tmp_path: Path, overrid
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_no_variant_of_the_tests_contradicts_itself(variant: str) -> None:
     assert list(model_config(variant).contradictions()) == []
-
-
-def test_the_options_of_a_search_in_effect_are_named() -> None:
-    assert Decoding(beam_size=2, length_penalty=0.3).describe() == ""
-    options = Decoding(beam_size=6, min_length_factor=0.5, no_repeat_ngram=3)
-    assert options.describe() == "min length factor 0.5, no repeat ngram 3"

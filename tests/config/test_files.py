@@ -33,10 +33,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         (b"seed: 1\noutput: \xff\n", "line 2: not UTF-8"),
         ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00'"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
-        (
-            "a:\n  type:luong\n  hidden: 5\n",
-            "line 3, column 9: mapping values are not allowed here; line 2: write a space",
-        ),
         ("seed: 1\ndata: 2\nseed: 3\n", "line 3, column 1: key 'seed' is repeated"),
         ("seed: 1\n5: 2\n", "line 2, column 1: a key that is not text"),
         ("{[a]: 1}\n", "line 1, column 2: a key that is not text"),

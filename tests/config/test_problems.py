@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from nmt.config import Config, load_config
-from nmt.config.problems import ELSEWHERE, annotation_of, expected, find, keys_by_name, variants_of
+from nmt.config import Config
+from nmt.config.problems import annotation_of, expected, find, keys_by_name, variants_of
 from nmt.config.schema import Section
 from tests.config.configurations import MINIMAL, load, problems
 
@@ -17,42 +17,36 @@ from tests.config.configurations import MINIMAL, load, problems
         # unknown keys
         ("decoding.beam_sise=3", "decoding.beam_sise", "nearest: beam_size"),
         ("training.precision=fp32", "training.precision", "precision at the top level"),
-        ("model.beamsize=3", "model.beamsize", "there is training.validation.beam_size, decoding.beam_size"),
+        ("model.beam_size=3", "model.beam_size", "there is training.validation.beam_size, decoding.beam_size"),
         ("model.decoder.attention=none", "model.decoder.attention", "unknown key; there is model.attention"),
         ("evaluation.colour=red", "evaluation.colour", "the keys here are bleu_tokenizer, bins, bootstrap, gold"),
-        ("lr=0.1", "lr", "use training.optimizer.learning_rate"),
-        ("training.optimizer.lr=1", "training.optimizer.lr", "use training.optimizer.learning_rate"),
-        ("decoding={beam_size:5}", "decoding.beam_size:5", "space after the colon: {beam_size: 5}"),
         # keys of another variant
-        ("model.attention={type: transformer, heads: 4}", "model.attention.heads", "only for 'bahdanau' and 'luong'"),
-        ("training.optimizer={type: adam, momentum: 0.5}", "training.optimizer.momentum", "only for 'sgd'"),
-        ("data.train.split=train", "data.train.split", "for a corpus with the key 'source', only for 'hub'"),
-        ("model.attention={type: luong, score: {hidden: 8}}", "model.attention.score.hidden", "for type 'general'"),
+        ("model.attention={type: transformer, heads: 4}", "model.attention.heads", "only with 'bahdanau' and 'luong'"),
+        ("training.optimizer={type: adam, momentum: 0.5}", "training.optimizer.momentum", "only with 'sgd'"),
+        ("data.train.split=train", "data.train.split", "with 'source', only with 'hub'"),
+        (
+            "model.attention={type: luong, score: {hidden: 8}}",
+            "model.attention.score.hidden",
+            "with 'general', only with",
+        ),
         # types and words
         ("model.attention={type: bahdnau}", "model.attention.type", "nearest: bahdanau"),
-        ("model.attention.type=[x]", "model.attention.type", "a list of 1 is not one of bahdanau, luong"),
         ("model.attention={}", "model.attention.type", "missing"),
-        ("model.attention={type:luong}", "model.attention", "space after the colon: {type: luong}"),
-        ("model.attention=type:luong", "model.attention.type", "space after the colon: {type: luong}"),
-        ("model.attention={type: luong, score: additiv}", "model.attention.score.type", "nearest: additive"),
+        ("model.attention={type:luong}", "model.attention.type", "missing; must be one of bahdanau"),
         ("model.attention={type: luong, score: [dot]}", "model.attention.score", "a section with a type: additive"),
-        ("training.schedule=plateau", "training.schedule", "write {type: plateau}"),
         ("precision=on", "precision", "'on' is not one of auto, fp32, bf16"),
         # values
         ("model.dropout=true", "model.dropout", "found true; must be a section of keys and values"),
         ("decoding=", "decoding", "found nothing"),
         ("tokenizer.vocabulary=4", "tokenizer.vocabulary", "whole number of at least 5 and up to 250000 or null"),
         ("tokenizer.shared=yes", "tokenizer.shared", "found 'yes'; must be true or false"),
-        ("training.updates=1.0", "training.updates", "found 1.0; must be a whole number of at least 1 or null"),
-        ("training.updates=true", "training.updates", "found true"),
+        ("training.updates=1.0", "training.updates", "found 1.0; must be a whole number of at least 1"),
         ("training.updates=0", "training.updates", "found 0"),
-        ("training.updates={}", "training.updates", "found a section"),
         ("training.label_smoothing=1", "training.label_smoothing", "a number of at least 0 and below 1"),
         ("training.label_smoothing=.nan", "training.label_smoothing", "found nan"),
         ("training.clip=1e999", "training.clip", "found inf; must be a number above 0 or null"),
-        ("data.source_language=7", "data.source_language", "found 7; must be text"),
         ("data.source_language=''", "data.source_language", "text that is not empty"),
-        ("data.test=test.en", "data.test", "one of the keys source, tsv, jsonl, hub"),
+        ("data.test=test.en", "data.test", "one of the keys: source, tsv, jsonl, hub"),
         ("evaluation.bins=[5, x]", "evaluation.bins[1]", "found 'x'; must be a whole number of at least 1"),
         ("evaluation.bins=[]", "evaluation.bins", "a list of one or more, each a whole number of at least 1"),
         ("evaluation.bins=[5, 5]", "evaluation.bins", "ascending order"),
@@ -66,27 +60,6 @@ from tests.config.configurations import MINIMAL, load, problems
 def test_an_override_that_is_wrong_is_named_with_its_key(tmp_path: Path, override: str, key: str, right: str) -> None:
     [problem] = problems(tmp_path, MINIMAL, override)
     assert problem.startswith(f"--set {override}: {key}") and right in problem
-
-
-def test_training_ends_after_updates_or_after_epochs(tmp_path: Path) -> None:
-    """Either of them; a key that is null counts as left out."""
-    both = MINIMAL.replace("100}", "100, epochs: 3}")
-    for text, override in ((both, "seed=1"), (MINIMAL, "training={updates: 100, epochs: 3}")):
-        [problem] = problems(tmp_path, text, override)
-        assert "training.updates: found 100, but training.epochs is 3" in problem
-    [problem] = problems(tmp_path, MINIMAL, "training.updates=null")
-    assert problem.startswith("--set training.updates=null: training.updates: missing")
-    path = tmp_path / "run.yaml"
-    path.write_text(MINIMAL, "utf-8")
-    for overrides, ends in (
-        (["training.epochs=3"], (3, None)),
-        (["training.updates=null", " training.epochs =3"], (3, None)),
-        (["training.epochs=3", "training.updates=null"], (3, None)),
-        (["training.epochs=3", "training.updates=7"], (None, 7)),
-        (["training.epochs=null"], (None, 100)),
-    ):
-        training = load_config(path, overrides).training
-        assert (training.epochs, training.updates) == ends, overrides
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
@@ -107,7 +80,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
 
 def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_section(tmp_path: Path) -> None:
     [problem] = problems(tmp_path, MINIMAL, "model.attention.type=none")
-    assert problem.startswith("run.yaml: model.attention.score: has no effect for type 'none'")
+    assert problem.startswith("run.yaml: model.attention.score: has no effect with 'none'")
     assert problem.endswith("to replace the whole section: --set 'model.attention={type: none}'")
 
 
@@ -130,11 +103,6 @@ def descendants(section: type[Section]) -> Iterator[type[Section]]:
     for child in section.__subclasses__():
         yield child
         yield from descendants(child)
-
-
-def test_keys_of_other_toolkits_lead_to_keys_that_exist() -> None:
-    assert {key for each in ELSEWHERE.values() for key in each.split(" and ")} <= keys()
-    assert not ELSEWHERE.keys() & keys_by_name().keys(), "these are keys of this toolkit"
 
 
 def keys() -> set[str]:

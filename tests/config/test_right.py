@@ -7,11 +7,9 @@ import pytest
 
 from nmt.config import dump_config
 from nmt.config.schema import (
-    Adam,
     AdditiveScore,
     ConstantSchedule,
     CosineScore,
-    FileCorpus,
     JsonlCorpus,
     LuongAttention,
     NoAttention,
@@ -20,13 +18,6 @@ from nmt.config.schema import (
 )
 from nmt.config.yaml12 import parse_yaml
 from tests.config.configurations import MINIMAL, load
-
-
-def test_defaults_fill_what_is_left_out(tmp_path: Path) -> None:
-    config = load(tmp_path)
-    assert config.decoding.beam_size == 5
-    assert config.training.optimizer.type == "adam"
-    assert isinstance(config.data.train, FileCorpus)
 
 
 def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) -> None:
@@ -49,22 +40,17 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
     assert config.output == "runs/a=b"
 
 
-def test_a_type_alone_is_enough_where_the_new_variant_knows_the_other_keys(tmp_path: Path) -> None:
-    config = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score.type=concat")
-    assert config.model.attention == LuongAttention(type="luong", score=AdditiveScore(type="concat", hidden=64))
-
-
-def test_a_word_alone_is_a_part_with_its_defaults(tmp_path: Path) -> None:
-    config = load(tmp_path, MINIMAL, "model.attention=luong", "model.attention.score=cosine", "training.optimizer=sgd")
+def test_a_section_needs_no_more_than_what_differs(tmp_path: Path) -> None:
+    """A type alone keeps the keys that the new variant knows; a word is a type with its defaults; no type is the usual
+    one."""
+    model = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score.type=concat").model
+    assert model.attention == LuongAttention(type="luong", score=AdditiveScore(type="concat", hidden=64))
+    words = ("model.attention=luong", "model.attention.score=cosine", "training.optimizer=sgd")
+    config = load(tmp_path, MINIMAL, *words, "training.schedule.warmup=7", "model.initialization={}")
     assert config.model.attention == LuongAttention(type="luong", score=CosineScore(type="cosine"))
+    assert config.model.initialization == XavierInitialization()
     assert config.training.optimizer == Sgd(type="sgd")
-
-
-def test_a_section_that_does_not_say_its_type_is_of_the_usual_one(tmp_path: Path) -> None:
-    config = load(tmp_path, MINIMAL, "training.optimizer.learning_rate=0.5", "training.schedule.warmup=7")
-    assert config.training.optimizer == Adam(learning_rate=0.5)
     assert config.training.schedule == ConstantSchedule(warmup=7)
-    assert load(tmp_path, MINIMAL, "model.initialization={}").model.initialization == XavierInitialization()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from nmt.config.schema import LARGEST_VOCABULARY, CharacterTokenizer
+from nmt.config.schema import LARGEST_VOCABULARY, LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.data.tokenizer import ModelProto
@@ -174,7 +174,7 @@ def _many_tensors(_: Path) -> bytes:
 
 
 def _other_tokenizer(run: Path) -> None:
-    config = CharacterTokenizer(type="character", vocabulary=30)
+    config = LearnedTokenizer(type="character", vocabulary=30)
     learn(config, [Pair("abc def ghi", "jkl mno pqr")]).save(run / "tokenizer")
 
 

@@ -1,27 +1,17 @@
 """The course of training: epochs, validations, and the time that is left."""
 
-import math
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
 
-from nmt.config import Config
 from nmt.data.epochs import Position
-from nmt.errors import ConfigError
 from nmt.messages import Detail, duration, shown_on
-from nmt.runs.directory import RunDirectory
 from nmt.training import reports
 from nmt.training.progress import Progress
 from tests.recorded_steps import Recorder
-from tests.small_run import config, metrics, train
+from tests.small_run import metrics
 from tests.training.trainers import Make, results
-
-EPOCHS = {"updates": None, "epochs": 2, "log_every": 1}
 
 
 def test_an_early_validation_comes_once(make: Make) -> None:
@@ -89,61 +79,15 @@ def test_validations_made_and_left_are_those_that_come(make: Make, every: int, f
 
 
 def test_the_last_update_of_an_epoch_belongs_to_it(make: Make) -> None:
-    trainer = make(updates=None, epochs=2, log_every=1)
+    """Two epochs, whose every pair is read once in each."""
+    batches = make(updates=1).extent.batches
+    trainer = make(updates=2 * batches, log_every=1)
     trainer.fit()
     epochs = [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")]
-    assert epochs == [1] * trainer.extent.batches + [2] * trainer.extent.batches
-    assert Progress().epoch == 1
-
-
-@pytest.mark.parametrize("accumulation", [1, 2, 3])
-def test_epochs_end_training_after_every_pair(make: Make, accumulation: int) -> None:
-    """No update reads two epochs: those of an epoch are its batches over the accumulation, rounded up."""
-    trainer = make(**EPOCHS, accumulation=accumulation)
-    batches = trainer.extent.batches
-    each = math.ceil(batches / accumulation)
-    assert trainer.extent.total(trainer.config, Progress()) == 2 * each
-    trainer.fit()
-    assert trainer.progress.update == 2 * each and trainer.progress.position == Position(2, 0)
+    assert epochs == [1] * batches + [2] * batches
+    assert Progress().epoch == 1 and trainer.progress.position == Position(2, 0)
     tokens = int(trainer.prepared.train.target_lengths.sum()) + len(trainer.prepared.train)
     assert trainer.progress.target_tokens == 2 * tokens == 2 * trainer.extent.tokens
-    assert metrics(trainer.checkpointing.run.path, "validation")[-1]["step"] == 2 * each  # the last is validated
-    assert metrics(trainer.checkpointing.run.path, "train")[-1]["step"] == 2 * each
-
-
-@pytest.mark.parametrize("accumulation", [1, 3])
-def test_epochs_resumed_or_extended_are_the_same_epochs(folder: Path, accumulation: int) -> None:
-    """Two epochs in one go, with a stop within the second, and as one epoch that is extended to two."""
-    schedule = {"type": "inverse_square_root", "warmup": 3}
-    same: dict[str, Any] = {"accumulation": accumulation, "schedule": schedule, "validation": {"every": 1000}}
-
-    def state(name: str) -> dict[str, Tensor]:
-        run = RunDirectory(folder / f"epochs-{name}-{accumulation}")
-        return dict(run.weights("last")) | dict(run.training("last").tensors)
-
-    def run(name: str, epochs: int) -> Config:
-        return config(folder, output=f"epochs-{name}-{accumulation}", **same, updates=None, epochs=epochs)
-
-    train(run("whole", 2))
-    train(run("parts", 2), stop_after=5)
-    train(run("parts", 2), resume=True)
-    train(run("extended", 1))
-    train(run("extended", 2), resume=True)
-    whole = state("whole")
-    for name in ("parts", "extended"):
-        other = state(name)
-        assert other.keys() == whole.keys()
-        assert all(torch.equal(other[key], whole[key]) for key in whole), name
-
-
-def test_a_run_is_not_shortened_by_epochs_either(folder: Path) -> None:
-    train(config(folder, output="epochs-short", updates=None, epochs=2, validation={"every": 1000}))
-    refused = r"^training\.epochs: 1, but the run has already read "
-    with pytest.raises(ConfigError, match=rf"{refused}2; a run can be extended"):
-        train(config(folder, output="epochs-short", updates=None, epochs=1, validation={"every": 1000}), resume=True)
-    train(config(folder, output="epochs-cut", updates=None, epochs=2, validation={"every": 1000}), stop_after=20)
-    with pytest.raises(ConfigError, match=rf"{refused}1 and a part of the next"):
-        train(config(folder, output="epochs-cut", updates=None, epochs=1, validation={"every": 1000}), resume=True)
 
 
 def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field
+from pydantic import Field
 
-from nmt.config.schema.base import Choice, NotNegative, Positive, Problem, Registry, Section, Size, Width, usual_type
+from nmt.config.schema.base import Choice, NotNegative, Positive, Problem, Registry, Section, Size, Width
 from nmt.config.schema.network import Network, Part, RecurrentDecoder, RecurrentEncoder, TransformerDecoder
 
 ATTENTIONS, SCORES = Registry(), Registry()
@@ -24,8 +24,6 @@ class AdditiveScore(Score):
     type: Literal["additive", "concat"]
     hidden: Width | None = None
     """Hidden units in each head; null: ``decoder.hidden`` divided by ``heads``."""
-    bias: bool = True
-    """Whether the hidden layer has a bias."""
 
 
 @SCORES.register
@@ -141,7 +139,7 @@ class PredictiveScope(Section):
     """Divide the weights by their sum; false, as the paper: leave the product with the Gaussian."""
 
 
-AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Discriminator("type")]
+AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Choice("global")]
 
 # --- hard attention ---------------------------------------------------------------------------------------------------
 
@@ -161,18 +159,16 @@ class Gumbel(Section):
 
 
 class Reinforce(Section):
-    """Sampled positions and the gradient of Williams (1992), as Xu et al. 2015, section 4.1."""
+    """Sampled positions and the gradient of Williams (1992), with the mean reward as baseline (Xu et al. 2015, 4.1)."""
 
     type: Literal["reinforce"]
-    baseline: Literal["moving", "learned"] = "moving"
-    """Subtracted from the reward: its moving average, or that plus a prediction from the readout."""
     entropy: NotNegative = 0.01
     """Weight of the entropy in the objective."""
     weight: Positive = 1.0
     """Weight of the gradient of the probabilities."""
 
 
-AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Discriminator("type")]
+AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Choice()]
 
 # --- attention --------------------------------------------------------------------------------------------------------
 
@@ -202,8 +198,6 @@ class ScoredAttention(Attention):
     hard: AnyEstimator | None = None
     """Read one position at each step (Xu et al. 2015), trained by this estimator."""
 
-    _usual_scope = usual_type("global", "scope")
-
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""
         yield from self.score.contradictions(f"{key}.score", model)
@@ -231,7 +225,7 @@ class BahdanauAttention(ScoredAttention):
     """Attention before the update of the state (Bahdanau et al. 2015)."""
 
     type: Literal["bahdanau"]
-    score: Annotated[Score, Choice(SCORES, usual="additive")] = AdditiveScore(type="additive")
+    score: Annotated[Score, Choice("additive", SCORES)] = AdditiveScore(type="additive")
 
 
 @ATTENTIONS.register
@@ -239,7 +233,7 @@ class LuongAttention(ScoredAttention):
     """Attention after the update of the state (Luong et al. 2015)."""
 
     type: Literal["luong"]
-    score: Annotated[Score, Choice(SCORES, usual="general")] = GeneralScore(type="general")
+    score: Annotated[Score, Choice("general", SCORES)] = GeneralScore(type="general")
     input_feeding: bool = True
     """Feed the readout, Luong's attentional vector, into the next update."""
 
@@ -289,13 +283,13 @@ class NoAttention(Attention):
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """An initial state that would not depend on the forward direction."""
         encoder = model.encoder
-        both = isinstance(encoder, RecurrentEncoder) and encoder.directions == "both" and encoder.summary == "last"
+        both = isinstance(encoder, RecurrentEncoder) and encoder.directions == "both"
         if both and self.context == "initial_state":
             text = (
                 "'initial_state' shows the decoder only the backward direction's last state, and nothing reads the "
-                "forward direction; use model.encoder.directions: forward, or model.encoder.summary: mean"
+                "forward direction; use model.encoder.directions: forward"
             )
             yield Problem(f"{key}.context", text)
 
 
-AnyAttention = Annotated[Attention, Choice(ATTENTIONS)]
+AnyAttention = Annotated[Attention, Choice(registry=ATTENTIONS)]

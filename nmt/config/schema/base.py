@@ -17,7 +17,7 @@ from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, TypeAdapter, field_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 
 Size = Annotated[int, Field(ge=1)]
@@ -37,11 +37,8 @@ LARGEST_VOCABULARY = 250_000
 """Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
 Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
-LARGEST_NGRAM = 100
-Ngram = Annotated[int, Field(ge=0, le=LARGEST_NGRAM)]
 
 LARGEST_LENGTH_PENALTY = 10.0
-LARGEST_LENGTH_FACTOR = 100.0
 
 
 class Problem(NamedTuple):
@@ -68,13 +65,6 @@ def listed(words: Iterable[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     *others, last = words
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def usual_type(usual: str, *options: str) -> Any:
-    """A validator that adds the default type to a section without one."""
-    return field_validator(*options, mode="before")(
-        lambda value: {"type": usual, **value} if isinstance(value, dict) else value
-    )
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
@@ -121,25 +111,30 @@ class Registry:
 
 @dataclass(frozen=True)
 class Choice:
-    """Annotation of a key: a section with a ``type`` of the registry. A word alone is a type with its defaults."""
+    """Annotation of a section that is chosen by its ``type``; a word alone is a type with its defaults."""
 
-    registry: Registry
     usual: str | None = None
     """The type of a section that names none; None: it has to name one."""
+    registry: Registry | None = None
+    """The variants are those that it has when a section is read; None: the members of the annotated union."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.validate)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if self.registry is None:
+            union = handler.generate_schema(Annotated[source, Discriminator("type")])
+            return core_schema.no_info_before_validator_function(self._with_type, union)
+        return core_schema.no_info_plain_validator_function(self._registered)
 
-    def validate(self, value: Any) -> Any:
-        """Make the options of a section; the types are those that are registered by now."""
+    def _with_type(self, value: Any) -> Any:
         if isinstance(value, str):
-            value = {"type": value}
-        elif isinstance(value, dict) and self.usual is not None:
-            value = {"type": self.usual, **value}
-        return _adapter(tuple(dict.fromkeys(self.registry.options.values()))).validate_python(value)
+            return {"type": value}
+        return {"type": self.usual, **value} if isinstance(value, dict) and self.usual is not None else value
+
+    def _registered(self, value: Any) -> Any:
+        assert self.registry is not None
+        return _union(tuple(dict.fromkeys(self.registry.options.values()))).validate_python(self._with_type(value))
 
 
 @cache
-def _adapter(kinds: tuple[type[Section], ...]) -> TypeAdapter[Any]:
+def _union(kinds: tuple[type[Section], ...]) -> TypeAdapter[Any]:
     union: Any = Annotated[reduce(or_, kinds), Discriminator("type")]
     return TypeAdapter(union)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from nmt.config.schema.base import LARGEST_VOCABULARY, Count, Positive, Problem, Section, Size, Text
+from nmt.config.schema.base import LARGEST_VOCABULARY, Choice, Count, Positive, Problem, Section, Size, Text
 
 LARGEST_TEMPERATURE = 1000.0
 """Beyond it all shares of a mix are equal."""
@@ -89,18 +89,20 @@ class Mix(Section):
     """T; more than 1 raises the share of small corpora (Arivazhagan et al. 2019)."""
 
 
-CORPUS_KINDS = {"source": FileCorpus, "tsv": TsvCorpus, "jsonl": JsonlCorpus, "hub": HubCorpus}
+CORPUS_KINDS = ("source", "tsv", "jsonl", "hub")
 
 
-def _corpus_kind(value: Any) -> str:
-    if isinstance(value, dict):
-        return next((key for key in CORPUS_KINDS if key in value), "source")
-    return next((key for key, kind in CORPUS_KINDS.items() if isinstance(value, kind)), "source")
+def _kind(value: Any) -> str:
+    """The key that only one kind of corpus has; "source" for a value without one."""
+    return next((key for key in CORPUS_KINDS if _has(value, key)), "source")
 
 
 def _training_kind(value: Any) -> str:
-    is_mix = "mix" in value if isinstance(value, dict) else isinstance(value, Mix)
-    return "mix" if is_mix else _corpus_kind(value)
+    return "mix" if _has(value, "mix") else _kind(value)
+
+
+def _has(value: Any, key: str) -> bool:
+    return key in value if isinstance(value, dict) else hasattr(value, key)
 
 
 AnyCorpus = Annotated[
@@ -108,7 +110,7 @@ AnyCorpus = Annotated[
     | Annotated[TsvCorpus, Tag("tsv")]
     | Annotated[JsonlCorpus, Tag("jsonl")]
     | Annotated[HubCorpus, Tag("hub")],
-    Discriminator(_corpus_kind),
+    Discriminator(_kind),
 ]
 TrainingSet = Annotated[
     Annotated[FileCorpus, Tag("source")]
@@ -187,10 +189,23 @@ class Data(Section):
 
 # --- tokenizers -----------------------------------------------------------------------------------------------------
 
+Alpha = Annotated[float, Field(gt=0, le=1)]
 
-class LearnedTokenizer(Section):
-    """Options of every tokenizer that is learned on the training set."""
 
+class Tokenizer(Section):
+    """Options of every tokenizer."""
+
+    type: str
+    sampling: Alpha | None = None
+    """Segment the training text at random, again in each epoch. bpe: probability that a merge is left out (Provilkov et
+    al. 2020); unigram: exponent of the probability of a segmentation (Kudo 2018)."""
+
+
+class LearnedTokenizer(Tokenizer):
+    """Learned on the training set: byte-pair encoding (Sennrich et al. 2016), a unigram language model (Kudo 2018),
+    words split at whitespace, or single characters."""
+
+    type: Literal["bpe", "unigram", "word", "character"]
     vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)] | None = None
     """Pieces of a model; null: by the amount of text, up to 8,000 (word and character: up to 30,000)."""
     shared: bool = False
@@ -203,53 +218,7 @@ class LearnedTokenizer(Section):
     """Pairs to learn from; a million take 1 GiB for bpe and 3.5 GiB for unigram."""
 
 
-class Sampling(Section):
-    """Segmentations of the training text, sampled again in each epoch."""
-
-    alpha: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """bpe: probability that a merge is left out (Provilkov et al. 2020); unigram: exponent of the probability of a
-    segmentation (Kudo 2018)."""
-    sides: Literal["both", "source", "target"] = "both"
-    """The sides that are sampled."""
-
-
-class BpeTokenizer(LearnedTokenizer):
-    """Byte-pair encoding (Sennrich et al. 2016)."""
-
-    type: Literal["bpe"]
-    sampling: Sampling | None = None
-    """Sampled segmentations of the training text."""
-
-
-class UnigramTokenizer(LearnedTokenizer):
-    """Unigram language model (Kudo 2018)."""
-
-    type: Literal["unigram"]
-    sampling: Sampling | None = None
-    """Sampled segmentations of the training text."""
-
-
-class WordTokenizer(LearnedTokenizer):
-    """Words, split at whitespace."""
-
-    type: Literal["word"]
-
-    @property
-    def sampling(self) -> None:
-        """None: a text has one segmentation."""
-
-
-class CharacterTokenizer(LearnedTokenizer):
-    """Single characters."""
-
-    type: Literal["character"]
-
-    @property
-    def sampling(self) -> None:
-        """None: a text has one segmentation."""
-
-
-class GivenTokenizer(Section):
+class GivenTokenizer(Tokenizer):
     """SentencePiece models that exist already."""
 
     type: Literal["given"]
@@ -257,8 +226,6 @@ class GivenTokenizer(Section):
     """The .model file of the source side."""
     target: Text
     """The .model file of the target side."""
-    sampling: Sampling | None = None
-    """Sampled segmentations of the training text."""
 
     @property
     def shared(self) -> bool:
@@ -266,6 +233,4 @@ class GivenTokenizer(Section):
         return self.source == self.target
 
 
-AnyTokenizer = Annotated[
-    BpeTokenizer | UnigramTokenizer | WordTokenizer | CharacterTokenizer | GivenTokenizer, Discriminator("type")
-]
+AnyTokenizer = Annotated[LearnedTokenizer | GivenTokenizer, Choice()]

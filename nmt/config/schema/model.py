@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field
+from pydantic import Field
 
 from nmt.config.schema.attention import AnyAttention
-from nmt.config.schema.base import Fraction, Problem, Section, usual_type
+from nmt.config.schema.base import Choice, Fraction, Problem, Section
 from nmt.config.schema.network import AnyDecoder, AnyEncoder, Embeddings, GruDecoder, GruEncoder, Part
 
 
@@ -41,7 +41,7 @@ class PaperInitialization(Section):
     type: Literal["bahdanau"]
 
 
-AnyInitialization = Annotated[XavierInitialization | UniformInitialization | PaperInitialization, Discriminator("type")]
+AnyInitialization = Annotated[XavierInitialization | UniformInitialization | PaperInitialization, Choice("xavier")]
 
 
 class Model(Section):
@@ -53,8 +53,6 @@ class Model(Section):
     decoder: AnyDecoder = GruDecoder()
     dropout: Dropout = Dropout()
     initialization: AnyInitialization = XavierInitialization()
-
-    _usual_initialization = usual_type("xavier", "initialization")
 
     def contradictions(self) -> Iterator[Problem]:
         """Parts that do not fit each other, and options that contradict each other."""

@@ -4,9 +4,9 @@ have the networks."""
 from collections.abc import Iterator
 from typing import Annotated, Literal, Protocol
 
-from pydantic import Discriminator, Field
+from pydantic import Field
 
-from nmt.config.schema.base import Choice, Fraction, Layers, Problem, Registry, Section, Size, Width, usual_type
+from nmt.config.schema.base import Choice, Fraction, Layers, Problem, Registry, Section, Size, Width
 
 
 class Embeddings(Section):
@@ -121,8 +121,6 @@ class RecurrentEncoder(Recurrence, Encoder):
 
     directions: Literal["both", "forward"] = "both"
     """Directions in which the source is read."""
-    summary: Literal["last", "mean"] = "last"
-    """The sentence as one vector: the last states, or the mean of the annotations."""
 
     @property
     def width(self) -> int:
@@ -190,7 +188,7 @@ class RelativePositions(Section):
     """Largest distance with a vector of its own."""
 
 
-AnyPositions = Annotated[SinusoidalPositions | RelativePositions, Discriminator("type")]
+AnyPositions = Annotated[SinusoidalPositions | RelativePositions, Choice("sinusoidal")]
 
 
 class Transformer(Part):
@@ -210,8 +208,6 @@ class Transformer(Part):
     positions: AnyPositions = SinusoidalPositions()
     dropout: Fraction = 0.1
     """Probability that a unit of a sublayer's output is dropped."""
-
-    _usual_positions = usual_type("sinusoidal", "positions")
 
     def contradictions(self, key: str, model: "Network") -> Iterator[Problem]:
         """A width that does not fit the embeddings, or heads that cannot share it."""
@@ -240,5 +236,5 @@ class TransformerDecoder(Transformer, Decoder):
         yield from super().contradictions(key, model)
 
 
-AnyEncoder = Annotated[Encoder, Choice(ENCODERS, usual="gru")]
-AnyDecoder = Annotated[Decoder, Choice(DECODERS, usual="gru")]
+AnyEncoder = Annotated[Encoder, Choice("gru", ENCODERS)]
+AnyDecoder = Annotated[Decoder, Choice("gru", DECODERS)]

@@ -7,12 +7,10 @@ from pydantic import Field, field_validator
 
 from nmt.config.schema.attention import NoAttention
 from nmt.config.schema.base import (
-    LARGEST_LENGTH_FACTOR,
     LARGEST_LENGTH_PENALTY,
     Beam,
     Cores,
     Count,
-    Ngram,
     Pieces,
     Problem,
     Section,
@@ -26,10 +24,6 @@ from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
 Kernels = Literal["auto", "plain"]
 
 
-RULES = ("min_length_factor", "no_repeat_ngram")
-"""Options that change which pieces may follow."""
-
-
 class Decoding(Section):
     """Translation, unless the command line says otherwise."""
 
@@ -41,24 +35,8 @@ class Decoding(Section):
     """Largest batch, in source tokens including padding, times the beam size."""
     max_source: Pieces = 1000
     """Pieces of a source line that are translated; the rest is cut off with a warning."""
-    max_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 2.0
+    max_length_factor: Annotated[float, Field(ge=0, le=100)] = 2.0
     """Largest length of a translation, relative to the source in pieces; ten more are always allowed."""
-    min_length_factor: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_FACTOR)] = 0.0
-    """Smallest length of a translation, relative to the source in pieces."""
-    no_repeat_ngram: Ngram = 0
-    """Pieces in a row that occur only once in a translation (Paulus et al. 2018); 0: any may repeat."""
-
-    def describe(self) -> str:
-        """Name the options of RULES that are in effect, with their values; "" if none is."""
-        given = {name: getattr(self, name) for name in RULES}
-        return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in given.items() if value)
-
-    def contradictions(self) -> Iterator[Problem]:
-        """Options that contradict each other, under the key to change first."""
-        if self.min_length_factor > self.max_length_factor:
-            most = f"decoding.max_length_factor ({self.max_length_factor:g})"
-            text = f"{self.min_length_factor:g} is more than {most}; must be up to that"
-            yield Problem("decoding.min_length_factor", text)
 
 
 class GoldAlignment(Section):
@@ -133,8 +111,12 @@ class Config(Section):
         if isinstance(self.model.attention, NoAttention) and self.training.guided_attention:
             text = "needs attention weights, and model.attention.type is 'none'; leave it out, or choose an attention"
             yield Problem("training.guided_attention", text)
+        if self.tokenizer.sampling is not None and self.tokenizer.type in ("word", "character"):
+            text = (
+                f"'{self.tokenizer.type}' has one segmentation of each text; leave it out, or use type bpe or unigram"
+            )
+            yield Problem("tokenizer.sampling", text)
         yield from self._of_links()
-        yield from self.decoding.contradictions()
 
     def _of_links(self) -> Iterator[Problem]:
         """Word links that nothing reads, and options that need them."""

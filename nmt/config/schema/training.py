@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from nmt.config.schema.base import (
     LARGEST_NUMBER,
@@ -16,7 +16,6 @@ from nmt.config.schema.base import (
     Registry,
     Section,
     Size,
-    usual_type,
 )
 
 OPTIMIZERS = Registry()
@@ -79,7 +78,7 @@ class Sgd(Optimizer):
     """Momentum; 0: none."""
 
 
-AnyOptimizer = Annotated[Optimizer, Choice(OPTIMIZERS, usual="adam")]
+AnyOptimizer = Annotated[Optimizer, Choice("adam", OPTIMIZERS)]
 
 
 class ConstantSchedule(Section):
@@ -112,7 +111,7 @@ class PlateauSchedule(Section):
     """Smallest rate, relative to ``learning_rate``."""
 
 
-AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Discriminator("type")]
+AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Choice("constant")]
 
 
 class Validation(Section):
@@ -169,7 +168,7 @@ class InverseSigmoidSampling(SamplingSchedule):
     """The share is a half after k ln k updates."""
 
 
-AnySampling = Annotated[LinearSampling | ExponentialSampling | InverseSigmoidSampling, Discriminator("type")]
+AnySampling = Annotated[LinearSampling | ExponentialSampling | InverseSigmoidSampling, Choice()]
 
 
 class GuidedAttention(Section):
@@ -193,16 +192,14 @@ class LinksGuide(GuidedAttention):
     type: Literal["links"]
 
 
-AnyGuide = Annotated[DiagonalGuide | LinksGuide, Discriminator("type")]
+AnyGuide = Annotated[DiagonalGuide | LinksGuide, Choice()]
 
 
 class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
-    epochs: Size | None = None
-    """Passes over the training set in total, instead of ``updates``."""
-    updates: Annotated[Size | None, Field(validate_default=True)] = None
-    """Optimizer updates in total; either this or ``epochs`` is required."""
+    updates: Size
+    """Updates in total; training prints how many epochs they are."""
     batch_tokens: Pieces = 2048
     """Largest batch, in tokens of its longer side including padding."""
     accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
@@ -226,18 +223,3 @@ class Training(Section):
     """Updates between progress lines."""
     timeout: Positive = 600.0
     """Seconds that one of several processes waits for the others before training fails."""
-
-    @field_validator("updates")
-    @classmethod
-    def _either_updates_or_epochs(cls, updates: int | None, found: ValidationInfo) -> int | None:
-        epochs = found.data.get("epochs")
-        if updates is None and epochs is None and "epochs" in found.data:
-            raise ValueError("missing; must be a whole number of at least 1, unless training.epochs is given")
-        if updates is not None and epochs is not None:
-            raise ValueError(
-                f"found {updates}, but training.epochs is {epochs} and only one of them can end training; leave one "
-                "out, or set it to null"
-            )
-        return updates
-
-    _usual_schedule = usual_type("constant", "schedule")

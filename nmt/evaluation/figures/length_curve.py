@@ -41,8 +41,6 @@ class Origin:
     length_penalty: float
     updates: tuple[int, ...] = ()
     """The update of the weights that translated, or of all that were averaged; empty if unknown."""
-    search_options: str = ""
-    """Other options of the search that differ from the defaults."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,7 @@ def _update(run: Origin) -> str:
 
 
 def _search(run: Origin) -> str:
-    others = f", {run.search_options}" if run.search_options else ""
-    return f"beam {run.beam_size}, length penalty {run.length_penalty:g}{others}"
+    return f"beam {run.beam_size}, length penalty {run.length_penalty:g}"
 
 
 def write_length_curve(
