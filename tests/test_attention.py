@@ -29,8 +29,7 @@ SCORES: dict[str, dict[str, Any]] = {
 
 
 def additive(w: Weights, s: Tensor, h: Tensor) -> Tensor:
-    bias = w.get("key.bias", torch.zeros(()))
-    return w["energy.weight"][0] @ torch.tanh(w["query.weight"] @ s + w["key.weight"] @ h + bias)
+    return w["energy.weight"][0] @ torch.tanh(w["query.weight"] @ s + w["key.weight"] @ h + w["key.bias"])
 
 
 ENERGIES: dict[str, Callable[[Weights, Tensor, Tensor], Tensor]] = {
