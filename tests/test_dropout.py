@@ -60,8 +60,8 @@ DROPPED = {
 """What the units belong to that are dropped at each place."""
 
 
-def with_dropout(place: str) -> Seq2Seq:
-    return small_model(dropout=dict.fromkeys(DROPPED, 0.0) | {place: 0.5})
+def with_dropout(place: str, variant: str) -> Seq2Seq:
+    return small_model(variant, dropout=dict.fromkeys(DROPPED, 0.0) | {place: 0.5})
 
 
 def tensors_on_the_way(model: Seq2Seq) -> dict[str, Tensor]:
@@ -76,10 +76,11 @@ def tensors_on_the_way(model: Seq2Seq) -> dict[str, Tensor]:
     }
 
 
+@pytest.mark.parametrize("variant", ["bahdanau", "transformer"])
 @pytest.mark.parametrize("place", DROPPED)
-def test_dropout_drops_units_at_its_place_alone(place: str) -> None:
-    """There each unit is zero or twice what it was; nowhere else is it so."""
-    model = with_dropout(place)
+def test_dropout_drops_units_at_its_place_alone(place: str, variant: str) -> None:
+    """There each unit is zero or twice what it was; nowhere else is it so. Embeddings have their positions."""
+    model = with_dropout(place, variant)
     whole, dropped = tensors_on_the_way(model), tensors_on_the_way(model.train())
     found = set()
     for name, units in whole.items():
@@ -91,7 +92,7 @@ def test_dropout_drops_units_at_its_place_alone(place: str) -> None:
 
 @pytest.mark.parametrize("place", DROPPED)
 def test_a_step_drops_what_teacher_forcing_drops(place: str) -> None:
-    model = with_dropout(place).train()
+    model = with_dropout(place, "bahdanau").train()
     torch.manual_seed(4)
     logits, _ = model(SOURCES, LENGTHS, TARGETS[:, :1])
     torch.manual_seed(4)

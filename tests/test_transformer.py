@@ -218,18 +218,6 @@ def test_the_weights_are_those_of_the_next_to_last_layer(layers: int) -> None:
 # --- dropout ----------------------------------------------------------------------------------------------------------
 
 
-def test_embeddings_are_dropped_with_their_positions() -> None:
-    """Section 5.4: each unit of the sum is zero or doubled."""
-    model = small_model("transformer", dropout={"embedding": 0.5, "annotation": 0.0, "readout": 0.0})
-    embedded = []
-    for training in (False, True):
-        model.train(training)
-        embedded.append(torch.stack((model.embed_source(SOURCES), model.embed_target(SOURCES, 3))))
-    for whole, dropped in zip(*embedded, strict=True):
-        assert ((dropped == 0) | torch.isclose(dropped, 2 * whole)).all()
-        assert 0.3 < (dropped == 0).double().mean() < 0.7
-
-
 def test_what_a_sublayer_makes_is_dropped_in_training_alone() -> None:
     model = small_model("transformer", encoder=part(dropout=0.5))
     expected = model.encode(SOURCES, LENGTHS).annotations
