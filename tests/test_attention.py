@@ -1,4 +1,4 @@
-"""Attention: hand-worked weights, each score against its formula, several heads, coverage."""
+"""Attention: hand-worked weights, each score against its formula, several heads, coverage, local attention."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from nmt.config import schema
 from nmt.model import Memory
 from nmt.model.attention import InitialStateOnly, LocationAttention, NoAttention, ScoredAttention
 from nmt.model.coverage import CoverageAttention, CoveredMemory, CoveredState
+from nmt.model.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
 from nmt.model.multi_head import MultiHeadAttention
 from tests.models import score, small_model
 
@@ -191,3 +193,52 @@ def test_what_is_covered_is_the_sum_of_the_weights(variant: str) -> None:
         assert isinstance(state, CoveredState)
         assert torch.allclose(state.covered, weights[:, :t].sum(1))
         _, state, _ = model.step(tokens[:, t], state)
+
+
+# --- local attention (Luong et al. 2015, section 3.2) -----------------------------------------------------------------
+
+
+def predictive(window: int, *, normalize: bool = True) -> PredictiveLocalAttention:
+    torch.manual_seed(3)
+    scope = schema.PredictiveScope(type="local_p", window=window, hidden=5, normalize=normalize)
+    return PredictiveLocalAttention(score("dot"), scope, 4).double()
+
+
+def test_local_m_by_hand() -> None:
+    """Equal energies: at the left end two of three positions, in the middle three, behind the end the last two."""
+    attention = MonotonicLocalAttention(score("dot"), 1)
+    prepared = attention.prepare(memory(torch.zeros(1, 4, 2), [4]))
+    alpha = attention.weights(torch.ones(1, 7, 2), torch.arange(7), prepared)[0]
+    third, end = [1 / 3] * 3, [0, 0, 0.5, 0.5]
+    for t, expected in enumerate(([0.5, 0.5, 0, 0], [*third, 0], [0, *third], end, end, end, end)):
+        assert alpha[t].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_local_p_by_the_papers_formula(normalize: bool) -> None:
+    """Eq. 9 and 10, position by position."""
+    attention, annotations, queries = predictive(2, normalize=normalize), randoms(3, 7, 4), randoms(3, 4, 4)
+    prepared = attention.prepare(memory(annotations, [7, 3, 1]))
+    alpha = attention.weights(queries, torch.arange(4), prepared)
+    for b, length in enumerate((7, 3, 1)):
+        h, places = annotations[b, :length], torch.arange(length)
+        for t, s in enumerate(queries[b]):
+            p = length * torch.sigmoid(attention.center.weight[0] @ torch.tanh(attention.hidden.weight @ s))
+            energies = (h @ s).exp() * ((places - p).abs() <= 2)
+            expected = energies / energies.sum() * torch.exp(-((places - p) ** 2) / (2 * 1.0**2))  # sigma = D / 2 = 1
+            expected = expected / expected.sum() if normalize else expected
+            assert torch.allclose(alpha[b, t, :length], expected)
+            assert (alpha[b, t, length:] == 0).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_center_at_the_very_end_leaves_something_to_read(sign: int) -> None:
+    """The sigmoid is 0 or 1 to the last digit, so that the center is the first position, or one behind the last."""
+    attention = predictive(1)
+    attention.hidden.weight.data.fill_(sign * 1e3)
+    attention.center.weight.data.fill_(1e3)
+    query = randoms(3, 2, 4).abs().requires_grad_()
+    alpha = attention.weights(query, torch.arange(2), attention.prepare(memory(randoms(3, 7, 4), [7, 3, 1])))
+    assert (alpha.sum(-1) > 0).all() and alpha.isfinite().all()
+    (gradient,) = torch.autograd.grad(alpha[..., 0].sum(), query)
+    assert gradient.isfinite().all()
