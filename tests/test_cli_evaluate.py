@@ -20,7 +20,6 @@ from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
 from tests.small_translator import ATTENTIONS, LINES
 from tests.test_cli_translate import save_run
-from tests.test_language_id import demo_pairs
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
 REFERENCES = [" ".join(f"w{k}" for k in range(length)) for length in (3, 8, 12, 12, 25)]
@@ -71,17 +70,6 @@ def test_evaluate_a_file(files: Path, run: Run) -> None:
     saved = json.loads((files / "scores.json").read_text("utf-8"))
     assert saved["BLEU"]["score"] == score
     assert [row["n"] for row in saved["by_length"]] == [2, 2, 1]
-
-
-def test_evaluate_with_bins_and_compressed_crlf_files(files: Path, run: Run) -> None:
-    import gzip
-
-    (files / "src.gz").write_bytes(gzip.compress("\r\n".join(SOURCES).encode()))
-    code, out, _ = run(
-        evaluate.main, "--source", "src.gz", "--reference", "ref", "--hypotheses", "good", "--bins", "8,12"
-    )
-    assert code == 0
-    assert [line.split()[1:3] for line in out.splitlines()[-3:]] == [["1-8", "2"], ["9-12", "2"], ["13-25", "1"]]
 
 
 def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
@@ -143,21 +131,6 @@ def test_curve_of_files(files: Path, run: Run) -> None:
 def translating(err: str) -> list[str]:
     """The runs that say, with --verbose, that they have translated."""
     return re.findall(r"^(\w+): translating: ", err, re.MULTILINE)
-
-
-def test_curve_of_runs_and_a_file(models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(models)
-    systems = ("--system", "Bahdanau=bahdanau", "--system", "oracle=ref", "--system", "no attention=none")
-    stem = tmp_path / "curve"
-    options = ("--beam-size", "1", "--device", "cpu", "--bins", "3,5", "--verbose")
-    code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(stem), *options)
-    assert code == 0
-    assert translating(err) == ["bahdanau", "none"]
-    assert [line.split(":")[0] for line in err.splitlines()][-2:] == ["share of BLEU retained", "written"]
-    numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
-    assert list(numbers["systems"]) == ["Bahdanau", "oracle", "no attention"]
-    assert numbers["systems"]["oracle"]["BLEU"]["score"] == pytest.approx(100)
-    assert numbers["systems"]["oracle"]["by_length"][0]["low"] == 0  # the blank line
 
 
 def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
@@ -405,16 +378,3 @@ def test_what_will_fail_fails_before_translating(
     systems = ("--system", "one=bahdanau", "--system", f"other={broken}", "--device", "cpu")
     code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(tmp_path / "x"), "--verbose")
     assert code == 2 and "not a whole safetensors file" in err and "translating" not in err
-
-
-def test_a_source_in_the_other_language_is_warned_of(files: Path, run: Run) -> None:
-    save_run(files / "run", ATTENTIONS[2], ("en", "fr"))
-    for name, side in (("en", 0), ("fr", 1)):
-        (files / name).write_text("".join(f"{pair[side]}\n" for pair in demo_pairs(2, 10)), "utf-8")
-    decoding = ("--model", "run", "--device", "cpu", "--beam-size", "1")
-    code, _, err = run(evaluate.main, "--source", "fr", "--reference", "en", *decoding)
-    assert code == 0
-    assert [line for line in err.splitlines() if "looks like" in line] == [
-        "nmt-evaluate: warning: fr: looks like the language that run translates into, not the one it translates from"
-    ]
-    assert "looks like" not in run(evaluate.main, "--source", "en", "--reference", "fr", *decoding)[2]

@@ -96,11 +96,6 @@ def test_lines_go_in_and_come_out(translate: Translate) -> None:
     assert translate("") == (0, "", "")
 
 
-def test_output_does_not_depend_on_the_batch_size(translate: Translate) -> None:
-    options = ("--beam-size", "4", "--n-best", "3")
-    assert len({translate(TEXT, "--batch-tokens", tokens, *options) for tokens in ("1", "10000")}) == 1
-
-
 def test_files(translate: Translate, tmp_path: Path) -> None:
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())
@@ -118,11 +113,6 @@ def test_n_best_and_scores(translate: Translate) -> None:
     for group in zip(rows[0:-3:3], rows[1:-3:3], rows[2:-3:3], strict=True):
         scores = [float(score) for score, _ in group]
         assert scores == sorted(scores, reverse=True) and scores[0] < 0
-
-
-def test_the_length_penalty_is_used(translate: Translate) -> None:
-    scores = [translate(LINES[0], "--scores", "--length-penalty", each)[1].split("\t")[0] for each in ("0", "1")]
-    assert float(scores[0]) < float(scores[1])
 
 
 def test_alignments_and_attention(translate: Translate, tmp_path: Path) -> None:
@@ -218,11 +208,6 @@ def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
     assert err.endswith(": too long: only its first 30 pieces are translated\n")
 
 
-def test_strange_characters_stay_inside_their_line(translate: Translate) -> None:
-    code, out, err = translate("a\x00b\na\u2028b\u0085c\x0bd\re\n日本 😀\n</s>\n")
-    assert (code, err, out.count("\n")) == (0, "", 4)
-
-
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -260,30 +245,6 @@ def test_what_cannot_be_done_is_refused(
     code, out, err = translate(TEXT, *options)
     assert (code, out) == (2, "") and f"nmt-translate: error: {problem.replace('{folder}', str(tmp_path))}" in err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_input_is_not_written_over(translate: Translate, tmp_path: Path) -> None:
-    text = tmp_path / "text"
-    text.write_text(TEXT)
-    code, _, err = translate("", "--input", str(text), "--output", str(text))
-    assert code == 2 and f"error: --output {text}: is the same file as --input" in err
-    (tmp_path / "link").symlink_to(text)
-    code, _, err = translate("", "--input", str(text), "--attention", str(tmp_path / "link"))
-    assert code == 2 and "is the same file as --input" in err
-    assert text.read_text() == TEXT
-
-
-def test_the_run_that_is_read_is_not_written_into(translate: Translate, run: str, tmp_path: Path) -> None:
-    weights = Path(run, "checkpoints/best/model.safetensors")
-    (tmp_path / "link").symlink_to(weights)
-    (tmp_path / "folder").symlink_to(run)
-    before = weights.read_bytes()
-    links = [tmp_path / name for name in ("link", "folder/new")]
-    options = ["--output", "--alignments", "--attention", "--output"]
-    for option, path in zip(options, (weights, Path(run, "new"), *links), strict=True):
-        code, out, err = translate(TEXT, option, str(path))
-        assert (code, out) == (2, "") and f"error: {option} {path}: is inside the run directory {run}" in err
-    assert weights.read_bytes() == before and not Path(run, "new").exists()
 
 
 def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:
