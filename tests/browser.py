@@ -71,34 +71,30 @@ class Page:
     def text(self, selector: str) -> str:
         return str(self.js("return document.querySelector(arguments[0]).textContent", selector))
 
-    def texts(self, selector: str) -> list[str]:
-        script = "return [...document.querySelectorAll(arguments[0])].map((node) => node.textContent)"
+    def each(self, selector: str, expression: str) -> list[Any]:
+        """The value of an expression of JavaScript for each ``node``, all at one moment."""
+        script = f"return [...document.querySelectorAll(arguments[0])].map((node) => {expression})"
         return list(self.js(script, selector))
 
+    def texts(self, selector: str) -> list[str]:
+        return self.each(selector, "node.textContent")
+
     def attributes(self, selector: str, name: str) -> list[str | None]:
-        script = "return [...document.querySelectorAll(arguments[0])].map((node) => node.getAttribute(arguments[1]))"
-        return list(self.js(script, selector, name))
+        return self.each(selector, f"node.getAttribute('{name}')")
 
     def weights(self, selector: str) -> list[float]:
         """The weights that nodes are painted with."""
-        script = (
-            "return [...document.querySelectorAll(arguments[0])].map((node) => +node.style.getPropertyValue('--w'))"
-        )
-        return list(self.js(script, selector))
+        return self.each(selector, "+node.style.getPropertyValue('--w')")
 
     @property
     def fragment(self) -> str:
         """What follows # in the address."""
         return str(self.js("return location.hash"))[1:]
 
-    def hover(self, element: WebElement | str) -> None:
-        target = self.find(element) if isinstance(element, str) else element
-        self.js("arguments[0].scrollIntoView({block: 'center'})", target)
-        ActionChains(self.driver, duration=0).move_to_element(target).perform()
-
-    def keys(self, *keys: str) -> None:
-        """Press keys where the focus is."""
-        ActionChains(self.driver, duration=0).send_keys(*keys).perform()
+    def keys(self, *keys: str, held: str | None = None) -> None:
+        """Press keys where the focus is, perhaps while another is held."""
+        actions = ActionChains(self.driver, duration=0)
+        (actions.key_down(held).send_keys(*keys).key_up(held) if held else actions.send_keys(*keys)).perform()
 
     def size(self, width: int, theme: str = "light") -> None:
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}

@@ -1,9 +1,7 @@
 """The server: what it answers, what it refuses, how requests share batches, and how it stops."""
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 import http.client
 import json
 import os
@@ -26,6 +24,7 @@ import uvicorn
 
 from nmt.cli import serve
 from nmt.errors import Stopped
+from nmt.pages import policy
 from nmt.pages.serving.app import About, application
 from nmt.pages.serving.batches import Answer, Batches, Limits, Refused, Request, parse, translating
 from nmt.pages.serving.server import LOCAL, known_hosts, listen, make_server
@@ -112,11 +111,11 @@ class Client:
 
 
 @contextlib.contextmanager
-def serving(translate: Any, limits: Limits = LIMITS, hosts: Sequence[str] | None = LOCAL) -> Iterator[Client]:
+def serving(translate: Any, limits: Limits = LIMITS) -> Iterator[Client]:
     """A server in a thread."""
     listening = listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    server = make_server(application(translate, ABOUT, limits, hosts), limits)
+    server = make_server(application(translate, ABOUT, limits), limits)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -149,28 +148,21 @@ def asked(*lines: str, **options: Any) -> Request:
 
 
 def test_requests_are_read() -> None:
-    for content, expected in (
-        ({"text": "a"}, asked("a")),
-        ({"text": ["a", ""], "beam_size": 3, "attention": True}, asked("a", "", beam_size=3, attention=True)),
-        ({"text": [], "beam_size": None}, asked()),
-        ({"text": "tab\tand\u2028separator é 日本"}, asked("tab\tand\u2028separator é 日本")),
-    ):
-        assert parse(json.dumps(content).encode(), LIMITS) == expected
+    line = "tab\tand\u2028separator é 日本"
+    assert parse(json.dumps({"text": line}).encode(), LIMITS) == asked(line)
+    body = b'{"text": ["a", ""], "beam_size": 3, "attention": true}'
+    assert parse(body, LIMITS) == asked("a", "", beam_size=3, attention=True)
 
 
 HOSTILE = [
     (b"", 400),
     (b'{"text": "\xff"}', 400),
     (b"[" * 100000, 400),
-    (b'{"text": ' + b"9" * 100000 + b"}", 400),
-    (b"{}", 400),
     (b'{"text": "a", "beam": 3}', 400),
     (b'{"text": "a\\nb"}', 400),
     (b'{"text": ["a", "b\\u0000c"]}', 400),
     (b'{"text": "a\\ud800"}', 400),
-    (b'{"text": "a", "beam_size": 0}', 400),
     (b'{"text": "a", "beam_size": true}', 400),
-    (b'{"text": "a", "attention": "yes"}', 400),
     (json.dumps({"text": ["a"] * 10000}).encode(), 413),
     (json.dumps({"text": "a" * 2001}).encode(), 413),
     (json.dumps({"text": ["a" * 1500] * 2, "attention": True}).encode(), 413),
@@ -183,8 +175,8 @@ def test_hostile_requests_are_refused(client: Client) -> None:
         with pytest.raises(Refused) as refusal:
             parse(body, LIMITS)
         reply = client.ask("POST", "/translate", body, content_type="application/json")
-        assert refusal.value.status == reply.status == status, body[:50]
-        assert reply.content == {"error": refusal.value.message}
+        assert refusal.value.status_code == reply.status == status, body[:50]
+        assert reply.content == {"error": refusal.value.detail}
         assert "Traceback" not in reply.content["error"] and len(reply.body) < 500
 
 
@@ -198,46 +190,38 @@ def test_a_body_that_is_too_large_is_refused_before_it_has_come(client: Client) 
 
 def test_another_content_type_is_refused(client: Client) -> None:
     """A page of another site may send text/plain without asking; JSON it may not."""
-    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
-        reply = client.ask("POST", "/translate", b'{"text": "a"}', content_type=kind)
-        assert reply.status == 415 and "content-type application/json" in reply.content["error"]
-    assert (
-        client.ask("POST", "/translate", b'{"text": "a"}', content_type="Application/JSON; charset=utf-8").status == 200
-    )
+    kinds = {"text/plain": 415, "": 415, "Application/JSON; charset=utf-8": 200}
+    for kind, status in kinds.items():
+        assert client.ask("POST", "/translate", b'{"text": "a"}', content_type=kind).status == status
 
 
 def test_foreign_host_names_and_pages_of_other_sites_are_refused(client: Client) -> None:
     for host in ("evil.example", "127.0.0.1.evil.example", "", "[::1", "localhost@evil.example", "ö"):
         found = client.send(b"GET /health HTTP/1.1\r\nHost: " + host.encode() + b"\r\nConnection: close\r\n\r\n")
         assert found.startswith(b"HTTP/1.1 400 "), host
-    assert known_hosts("127.0.0.2", "127.0.0.2") == {*LOCAL, "127.0.0.2"}
-    assert known_hosts("Ip6-Localhost", "::1") == {*LOCAL, "ip6-localhost"}
-    assert known_hosts("0.0.0.0", "0.0.0.0") is None
+    assert client.send(b"GET /health HTTP/1.1\r\nHost: [::1]:80\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    assert known_hosts("Ip6-Localhost", "[::2]") == ["*"] == known_hosts("0.0.0.0", "0.0.0.0")
+    assert set(known_hosts("Ip6-Localhost", "[::1]")) == {*LOCAL, "ip6-localhost"}
     asked = client.ask("OPTIONS", "/translate", Origin="http://evil.example", Access_Control_Request_Method="POST")
     answered = client.ask("GET", "/health", Origin="http://evil.example")
     assert (asked.status, answered.status) == (405, 200)
     assert not [name for name in (*asked.headers, *answered.headers) if name.startswith("access-control")]
 
 
-def test_a_head_that_is_too_large_is_refused(client: Client) -> None:
-    assert client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000).startswith(b"HTTP/1.1 400 ")
-
-
 def test_slow_requests_are_ended() -> None:
-    """Whoever sends a byte now and then does not hold a connection for ever."""
     with serving(Fake(), replace(LIMITS, arrival=0.1)) as client:
         started = time.monotonic()
         assert client.send(b"GET / HT", *[b"T"] * 8, pause=0.025) == b""
         found = client.send(HEAD + b"Content-Length: 99\r\n\r\n", *[b" "] * 8, pause=0.025)
         assert found.startswith(b"HTTP/1.1 408 ")
-        assert client.send() == b"", "a connection without any request"
+        assert client.send(b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000).startswith(b"HTTP/1.1 400 "), "or a large head"
         assert time.monotonic() - started < 10
         assert client.translate({"text": "a"}).status == 200
 
 
 def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_longest() -> None:
     translate = Fake(opened=False)
-    with serving(translate, replace(LIMITS, connections=2, arrival=60.0)) as client, ThreadPoolExecutor(2) as pool:
+    with serving(translate, replace(LIMITS, connections=2, arrival=60.0)) as client, ThreadPoolExecutor(3) as pool:
         connections = client.server.server_state.connections
         with socket.create_connection(("127.0.0.1", client.port)) as first:
             until(lambda: len(connections) == 1)
@@ -246,12 +230,13 @@ def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_
                 assert client.ask("GET", "/health").status == 200
                 assert first.recv(1) == b"", "the older one is closed"
         until(lambda: not connections)
-        replies = [pool.submit(client.translate, {"text": line}) for line in "ab"]
-        until(lambda: len(connections) == 2 and not any(each._timer for each in connections))  # type: ignore[union-attr]
-        reply = client.ask("GET", "/health")
-        assert reply.status == 503 and reply.content == {"error": "too many connections; try again later"}
+        replies = []
+        for line in "abc":
+            replies.append(pool.submit(client.translate, {"text": line}))
+            until(lambda: [each._timer for each in connections] == [None] * len(replies))  # type: ignore[union-attr]
+        assert client.ask("GET", "/health").status == 503, "four are twice as many"
         translate.gate.set()
-        assert [reply.result().status for reply in replies] == [200, 200]
+        assert [reply.result().status for reply in replies] == [200] * 3
 
 
 def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> None:
@@ -263,7 +248,7 @@ def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> No
         return [(upper("a" * 10_000), None) for _ in asked]
 
     with serving(answered, replace(LIMITS, connections=20, arrival=60.0)) as client, contextlib.ExitStack() as stack:
-        for _ in range(40):
+        for _ in range(30):
             attacker = stack.enter_context(socket.create_connection(("127.0.0.1", client.port)))
             attacker.setblocking(False)
             with contextlib.suppress(OSError):
@@ -271,7 +256,7 @@ def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> No
         for _ in range(3):
             started = time.monotonic()
             assert client.translate({"text": "b"}).status == 200 and time.monotonic() - started < 2
-        assert lines.count("a") <= 40, "one request a connection"
+        assert lines.count("a") <= 30, "one request a connection"
 
 
 def test_an_answer_that_nobody_reads_is_dropped() -> None:
@@ -288,16 +273,6 @@ def test_an_answer_that_nobody_reads_is_dropped() -> None:
         connection.sendall(HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}')
         assert translated.wait(20)
         until(lambda: not client.server.server_state.connections)
-
-
-def test_health(client: Client) -> None:
-    assert client.ask("GET", "/health").content == {
-        "status": "ok",
-        "model": "tiny",
-        "source_language": "low",
-        "target_language": "up",
-        "waiting": 0,
-    }
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -318,12 +293,9 @@ def test_a_translation_and_what_comes_with_it(client: Client) -> None:
 
 def test_the_page_allows_its_own_script_and_no_other(client: Client) -> None:
     reply = client.ask("GET", "/")
-    page, policy = reply.body.decode(), reply.headers["content-security-policy"]
-    for kind in ("style", "script"):
-        [inside] = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-        assert f"{kind}-src 'sha256-{digest}';" in policy
-    assert policy.startswith("default-src 'none';") and "unsafe" not in policy
+    page, allowed = reply.body.decode(), reply.headers["content-security-policy"]
+    [inlined] = re.findall(r"<style>(.*?)</style>.*<script>(.*?)</script>", page, re.DOTALL)
+    assert page.count("<script") == page.count("<style") == 1 and allowed.startswith(policy(*inlined))
     assert not re.findall(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval|style=|https?:", page)
     for header in ("x-content-type-options", "referrer-policy", "cache-control", "cross-origin-resource-policy"):
         assert header in reply.headers
@@ -393,6 +365,19 @@ def test_what_waits_becomes_one_batch(limits: Limits, requests: list[Request], b
     assert translate.batches == batches
 
 
+@pytest.mark.parametrize(("seconds", "order"), [(10.0, ["0", "short", "aaaaaaa"]), (1e-6, ["0", "aaaaaaa", "short"])])
+def test_a_short_request_goes_before_a_long_one_unless_that_has_waited_long(seconds: float, order: list[str]) -> None:
+    translate = Fake(opened=False)
+
+    async def body(batches: Batches) -> None:
+        tasks = await first_begun(translate, batches, asked("0"), asked("aaaaaaa"), asked("short"))
+        translate.gate.set()
+        await asyncio.gather(*tasks)
+
+    in_loop(translate, replace(LIMITS, batch=10, shown=10, seconds=seconds), body)
+    assert translate.batches == [[line] for line in order]
+
+
 def test_a_request_that_is_given_up_is_not_translated() -> None:
     translate = Fake(opened=False)
 
@@ -417,7 +402,7 @@ def test_a_failure_is_that_of_one_request(caplog: pytest.LogCaptureFixture) -> N
 
     [first, second, failed, fourth] = in_loop(translate, LIMITS, body)
     assert [texts(each) for each in (first, second, fourth)] == [["0"], ["1"], ["3"]]
-    assert isinstance(failed, Refused) and failed.status == 500
+    assert isinstance(failed, Refused) and failed.status_code == 500
     assert "as if out of memory" in caplog.text, "the reason is in the log"
 
 
@@ -428,11 +413,11 @@ def test_too_many_waiting_requests_are_refused_and_those_that_wait_are_answered(
         tasks = await first_begun(translate, batches, *(asked(f"{i}") for i in range(3)))
         with pytest.raises(Refused) as refusal:
             await batches.answer(asked("x"))
-        assert refusal.value.status == 429
+        assert refusal.value.status_code == 429
         batches.close()
         with pytest.raises(Refused) as refusal:
             await batches.answer(asked("x"))
-        assert refusal.value.status == 503
+        assert refusal.value.status_code == 503
         translate.gate.set()
         assert [texts(answer) for answer in await asyncio.gather(*tasks)] == [["0"], ["1"], ["2"]]
 
@@ -508,13 +493,6 @@ def test_a_client_that_goes_away_is_not_waited_for() -> None:
         assert client.translate({"text": "b"}).status == 200
 
 
-def test_a_defect_is_told_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.pages.serving.app.parse", lambda *_: 1 / 0)
-    with serving(Fake()) as client:
-        reply = client.translate({"text": "a"})
-        assert reply.status == 500 and reply.content == {"error": "the server has a defect; its log has the reason"}
-
-
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
@@ -525,7 +503,8 @@ def test_what_was_accepted_is_answered_before_the_server_stops() -> None:
             replies = [pool.submit(client.translate, {"text": "0"})]
             assert translate.begun.acquire(timeout=20)
             replies += [pool.submit(client.translate, {"text": f"{i}"}) for i in range(1, 6)]
-            until(lambda: client.ask("GET", "/health").content["waiting"] == 5)
+            health = {"status": "ok", "model": "tiny", "source_language": "low", "target_language": "up", "waiting": 5}
+            until(lambda: client.ask("GET", "/health").content == health)
             client.server.should_exit = True
             time.sleep(0.3)
             translate.gate.set()

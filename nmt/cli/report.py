@@ -50,13 +50,14 @@ def report(
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.pages.report.collecting import collect  # noqa: PLC0415
     from nmt.pages.report.making import make_report  # noqa: PLC0415
-    from nmt.pages.report.rendering import fitted  # noqa: PLC0415
+    from nmt.pages.report.rendering import render  # noqa: PLC0415
 
     words = ["nmt-report", *runs, "--output", output, "--sentences", str(sentences)]
     options = {"--source": source, "--reference": reference, "--gold": gold, "--gold-first": gold_first}
     words += [word for name, value in options.items() if value for word in (name, str(value))]
     collected = collect(runs, test, (gold, gold_first), say)
-    made, page = fitted(make_report(collected, sentences, resolve_device(device), shlex.join(words), say))
+    made = make_report(collected, sentences, resolve_device(device), shlex.join(words), say)
+    page = render(made)
     with writing(output):
         Path(output).write_text(page, "utf-8", newline="\n")
     say(f"written: {output}, {len(page.encode()) / 1000:,.0f} kB, {made.selection}")

@@ -66,7 +66,7 @@ def serve(
         address, free_port = listening.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
         where = f"{about.model} translates at http://{shown}:{free_port}/ (Ctrl-C stops)"
-        app = application(translate, about, limits, known_hosts(host, address))
+        app = application(translate, about, limits, known_hosts(host, shown))
         run(app, listening, limits, lambda: say(where))
     say("stopped; everything that was accepted has been answered")
 

@@ -228,7 +228,8 @@ def scoring(
     if chosen is not None:
         return Scoring(checked(chosen, "--bleu-tokenizer"), *units)
     if runs:
-        return Scoring(tokenizer_of_runs(runs, references, say, "choose one with --bleu-tokenizer"), *units)
+        remedy = "compare those with the same one, or choose one with --bleu-tokenizer, which nmt-evaluate has"
+        return Scoring(tokenizer_of_runs(runs, references, say, remedy), *units)
     tokenizer = tokenizer_for(languages[1])
     if tokenizer != DEFAULT:
         say(

@@ -7,7 +7,7 @@ import pytest
 
 from nmt.pages.report.rendering import render
 from tests.browser import Page, opened
-from tests.report_page.shown import REPORT, as_record
+from tests.report_page.shown import REPORT
 
 
 @pytest.fixture(scope="package")
@@ -19,7 +19,7 @@ def browser() -> Iterator[Page]:
 @pytest.fixture(scope="package")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(render(as_record(REPORT)), encoding="utf-8")
+    file.write_text(render(REPORT), encoding="utf-8")
     return file
 
 

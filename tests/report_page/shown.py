@@ -1,18 +1,16 @@
 """What the page of the made-up report shows, and the same numbers in NumPy."""
 
 import math
-from typing import Any
 from urllib.parse import parse_qs
 
 import numpy as np
 import numpy.typing as npt
 
-from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Sentence, SystemFacts
+from nmt.pages.report.rendering import Sentence
 from tests.browser import Page
-from tests.report_page.made_up import decoded, fake_report
+from tests.report_page.made_up import fake_report, unpacked
 
 REPORT = fake_report()
-LUONG, HEADS = "luong-64", "<i>heads</i> & co"
 STATES = (
     "#overview",
     "#length",
@@ -24,35 +22,24 @@ STATES = (
 )
 
 
-def as_record(report: dict[str, Any]) -> Report:
-    def sentence(each: dict[str, Any]) -> Sentence:
-        return Sentence(**each | {"systems": {name: Reading(**reading) for name, reading in each["systems"].items()}})
-
-    systems = [SystemFacts(**each) for each in report["systems"]]
-    languages = Languages(**report["languages"])
-    made = {"languages": languages, "systems": systems, "figures": [Figure(**each) for each in report["figures"]]}
-    shown = {"sentences": list(map(sentence, report["sentences"])), "example": sentence(report["example"])}
-    return Report(**report | made | shown)
-
-
-def sentence(number: int) -> dict[str, Any]:
-    return next(each for each in REPORT["sentences"] if each["id"] == number)
+def sentence(number: int) -> Sentence:
+    return next(each for each in REPORT.sentences if each.id == number)
 
 
 def matrix(number: int, system: str, view: str, temperature: float = 1.0) -> npt.NDArray[np.float64]:
     """The attention between pieces, (T, S), in NumPy."""
-    reading = sentence(number)["systems"][system]
-    weights = decoded(reading["attention"][view], len(reading["chosen"]))
+    reading = sentence(number).systems[system]
     with np.errstate(divide="ignore"):
-        energies = np.log(weights) / temperature
+        energies = np.log(unpacked(reading.attention[view], len(reading.chosen))) / temperature
     weights = np.exp(energies - energies.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def of_words(weights: npt.NDArray[np.float64], number: int, system: str) -> npt.NDArray[np.float64]:
     """Sums over the pieces of a source word, means over those of a target word."""
-    columns = np.array([k for k, word in enumerate(sentence(number)["source_words"]) for _ in word])
-    rows = np.array([k for k, word in enumerate(sentence(number)["systems"][system]["target_words"]) for _ in word])
+    reading = sentence(number).systems[system]
+    columns = np.array([k for k, word in enumerate(reading.source_words) for _ in word])
+    rows = np.array([k for k, word in enumerate(reading.target_words) for _ in word])
     return np.array(
         [
             [weights[rows == j][:, columns == i].sum(axis=1).mean() for i in range(columns.max() + 1)]

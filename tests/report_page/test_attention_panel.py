@@ -1,27 +1,17 @@
 """The explorer: weights, steps, sentences, gold links."""
 
-import base64
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from nmt.pages.report.reading import packed
 from nmt.pages.report.rendering import render
 from tests.browser import Page
-from tests.report_page.made_up import SYSTEMS, fake_report
-from tests.report_page.shown import (
-    HEADS,
-    LUONG,
-    REPORT,
-    as_record,
-    bits,
-    matrix,
-    of_words,
-    painted,
-    sentence,
-    state,
-)
+from tests.report_page.made_up import HEADS, LUONG, SYSTEMS, fake_report
+from tests.report_page.shown import REPORT, bits, matrix, of_words, painted, sentence, state
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.83])
@@ -46,7 +36,7 @@ def test_sharpness_slider(page: Page, path: Path) -> None:
     for keys, temperature in ((Keys.ARROW_LEFT * 6, 0.354), (Keys.END, 8.0)):
         slider.send_keys(keys)
         expected = matrix(100, LUONG, "attention", temperature)
-        words = sentence(100)["systems"][LUONG]["target_words"]
+        words = sentence(100).systems[LUONG].target_words
         own = slice(sum(map(len, words[:3])), sum(map(len, words[:4])))
         assert page.text("[data-value=entropy]") == f"{bits(expected)[own].mean():.2f}"
         assert page.text("[data-value=mean-entropy]") == f"{bits(expected).mean():.2f}"
@@ -60,10 +50,8 @@ def test_sharpness_slider(page: Page, path: Path) -> None:
 def test_a_step_is_a_word_or_a_piece(page: Page, path: Path, unit: str) -> None:
     """Its row of the heat map, its source and its candidates are those of the word where words are shown."""
     page.open(path, f"#attention=100&system={LUONG}&unit={unit}")
-    reading = sentence(100)["systems"][LUONG]
-    groups = (
-        reading["target_words"] if unit == "words" else [[each] for word in reading["target_words"] for each in word]
-    )
+    reading = sentence(100).systems[LUONG]
+    groups = reading.target_words if unit == "words" else [[each] for word in reading.target_words for each in word]
     expected = matrix(100, LUONG, "attention")
     if unit == "words":
         expected = of_words(expected, 100, LUONG)
@@ -79,9 +67,7 @@ def test_a_step_is_a_word_or_a_piece(page: Page, path: Path, unit: str) -> None:
         assert page.texts(".candidates .chosen bdi") == [
             "".join(group[: k + 1]).removeprefix("▁") if unit == "words" else group[k] for k in range(len(group))
         ]
-        listed = [
-            dict(reading["steps"][place + k]) | {group[k]: reading["chosen"][place + k]} for k in range(len(group))
-        ]
+        listed = [dict(reading.steps[place + k]) | {group[k]: reading.chosen[place + k]} for k in range(len(group))]
         assert page.texts(".candidates .count") == [f"{p:.3f}" for each in listed for p in each.values()]
         place += len(group)
         if step < len(groups) - 1:
@@ -124,8 +110,8 @@ def test_search_for_a_sentence(page: Page, path: Path) -> None:
     page.open(path, f"#attention=100&system={LUONG}")
     wanted = sentence(70)
     box = page.find("input[role=combobox]")
-    box.send_keys(" ".join(wanted["source"].split()[1:4]).upper())
-    found = [each["id"] for each in REPORT["sentences"] if " ".join(wanted["source"].split()[1:4]) in each["source"]]
+    box.send_keys(" ".join(wanted.source.split()[1:4]).upper())
+    found = [each.id for each in REPORT.sentences if " ".join(wanted.source.split()[1:4]) in each.source]
     assert [int(text) for text in page.texts("#matches .count")] == found
     assert box.get_attribute("aria-expanded") == "true"
     box.send_keys(Keys.ARROW_DOWN)
@@ -150,15 +136,15 @@ def test_translations_side_by_side_with_differences(page: Page, path: Path) -> N
     this = sentence(100)
     assert page.texts(".translation a bdi") == list(SYSTEMS)
     assert page.texts(".translation > :last-child")[2:] == [
-        f"{each['scores']['BLEU']:.1f}" for each in this["systems"].values()
+        f"{each.scores['BLEU']:.1f}" for each in this.systems.values()
     ]
     assert page.texts(".translation > :nth-child(2) > span:first-child") == [
-        this["source"], this["reference"], *[each["text"] for each in this["systems"].values()]
+        this.source, this.reference, *[each.text for each in this.systems.values()]
     ]  # fmt: skip
-    for number, reading in enumerate(this["systems"].values(), 3):
+    for number, reading in enumerate(this.systems.values(), 3):
         marks = page.texts(f".translation:nth-child({number}) mark")
-        assert bool(marks) == (reading["text"] != this["reference"])
-        assert all(mark in reading["text"] for mark in marks)
+        assert bool(marks) == (reading.text != this.reference)
+        assert all(mark in reading.text for mark in marks)
     page.find(".translation:nth-child(3) a").click()
     assert page.attributes(".translation[aria-current] bdi", "class") == [None]
     assert state(page) == {"attention": "100", "system": "vector-32"}
@@ -166,16 +152,17 @@ def test_translations_side_by_side_with_differences(page: Page, path: Path) -> N
 
 def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
     exact = next(
-        each for each in REPORT["sentences"][2:24] if each["systems"][HEADS]["text"] == each["reference"]
+        each for each in REPORT.sentences[2:24] if each.systems[HEADS].text == each.reference
     )  # then all links are shown
-    page.open(path, f"#attention={exact['id']}&system=%3Ci%3Eheads%3C%2Fi%3E+%26+co")
+    assert exact.gold is not None
+    page.open(path, f"#attention={exact.id}&system=%3Ci%3Eheads%3C%2Fi%3E+%26+co")
     script = "return [...document.querySelectorAll('td.gold')].map((c) => [c.cellIndex - 1, c.parentNode.rowIndex - 1])"
-    assert sorted(map(tuple, page.js(script))) == sorted(map(tuple, exact["gold"]))
-    assert f"{len(exact['gold'])} of {len(exact['gold'])} end" in page.text("section[data-panel=attention]")
+    assert sorted(map(tuple, page.js(script))) == sorted(map(tuple, exact.gold))
+    assert f"{len(exact.gold)} of {len(exact.gold)} end" in page.text("section[data-panel=attention]")
     page.js("document.querySelector('input[type=radio][value=pieces]').click()")
-    groups = (exact["source_words"], exact["systems"][HEADS]["target_words"])
+    groups = (exact.systems[HEADS].source_words, exact.systems[HEADS].target_words)
     words = [[k for k, word in enumerate(group) for _ in word] for group in groups]
-    links = {tuple(link) for link in exact["gold"]}
+    links = {tuple(link) for link in exact.gold}
     expected = [(s, t) for s, i in enumerate(words[0]) for t, j in enumerate(words[1]) if (i, j) in links]
     assert sorted(map(tuple, page.js(script))) == expected
     page.open(path, "#attention=20")
@@ -198,21 +185,20 @@ def test_right_to_left(page: Page, path: Path) -> None:
 
 
 def test_hard_attention_has_no_temperature(page: Page, tmp_path: Path) -> None:
-    report = fake_report()
-    reading = report["sentences"][0]["systems"][LUONG]
-    size = sum(map(len, report["sentences"][0]["source_words"]))
-    codes = np.full((len(reading["chosen"]), size), 255, np.uint8)
-    codes[np.arange(len(codes)), np.arange(len(codes)) % size] = 0
-    reading["attention"] = {"attention": base64.b64encode(codes.tobytes()).decode()}
+    report = fake_report()  # records of its own
+    reading = report.sentences[0].systems[LUONG]
+    size = sum(map(len, reading.source_words))
+    weights = np.eye(size)[np.arange(len(reading.chosen)) % size]
+    reading.attention["attention"] = packed(weights)
     file = tmp_path / "hard.html"
-    file.write_text(render(as_record(report)), encoding="utf-8")
+    file.write_text(render(report), encoding="utf-8")
     slider = "section[data-panel=attention] input[type=range]"
     page.open(file, f"#attention=10&system={LUONG}")
     assert page.find(slider).is_displayed(), "weights of one are no hard attention: the configuration says what is"
-    next(each for each in report["systems"] if each["name"] == LUONG)["hard"] = True
-    file.write_text(render(as_record(report)), encoding="utf-8")
+    systems = [replace(each, hard=each.name == LUONG) for each in report.systems]
+    file.write_text(render(replace(report, systems=systems)), encoding="utf-8")
     page.open(file, f"#attention=10&system={LUONG}&unit=pieces")
-    np.testing.assert_array_equal(painted(page, len(codes)), codes == 0)
+    np.testing.assert_array_equal(painted(page, len(weights)), weights)
     assert page.text("[data-value=entropy]") == "0.00" and not page.find(slider).is_displayed()
     assert "one position alone" in page.text("section[data-panel=attention] figure")
     page.open(file, f"#attention=100&system={HEADS.replace(' ', '+').replace('&', '%26')}&temperature=0.125")

@@ -1,14 +1,14 @@
 """The page as a whole: panels, links, what it refuses, looks; and that nothing leaves it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from nmt.pages.report.rendering import Sentence
 from tests.browser import Page, axe_source
-from tests.report_page.made_up import BINS, FAILURES, HOSTILE
-from tests.report_page.shown import HEADS, LUONG, REPORT, STATES, sentence
+from tests.report_page.made_up import BINS, FAILURES, HEADS, HOSTILE, LUONG
+from tests.report_page.shown import REPORT, STATES, sentence
 
 
 def test_every_panel_opens_and_the_back_button_returns(page: Page, path: Path) -> None:
@@ -44,7 +44,7 @@ def test_hostile_text_stays_text(page: Page, path: Path) -> None:
             == 0
         )
         assert "owned" not in page.js("return document.title")
-    assert page.text("h1") == REPORT["title"]
+    assert page.text("h1") == REPORT.title
     page.open(path, "#sentences&search=onerror")
     assert page.texts(".sentences dd")[:2] == [HOSTILE, HOSTILE]
     assert HEADS in page.texts("section[data-panel=overview] tbody th")
@@ -58,16 +58,12 @@ def test_overview_length_and_training_are_there_without_javascript(page: Page, p
     finally:
         page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
     rows = page.texts("section[data-panel=overview] table:first-of-type tbody tr")
-    for row, system in zip(rows, REPORT["systems"], strict=False):
-        assert (
-            system["name"] in row
-            and f"{system['scores']['bleu']['value']:.2f}" in row
-            and f"{system['parameters']:,}" in row
-        )
+    for row, system in zip(rows, REPORT.systems, strict=False):
+        assert system.name in row and f"{system.scores['bleu']['value']:.2f}" in row and f"{system.parameters:,}" in row
         assert "10m 40s" in row  # as everywhere: 640.5 s
     overview = page.text("section[data-panel=overview]")
-    assert "nrefs:1|case:mixed|tok:13a" in overview and REPORT["findings"][0] in overview
-    assert REPORT["example"]["source"] in overview
+    assert "tok:13a" in overview and REPORT.findings[0] in overview
+    assert REPORT.sentences[3].source in overview
     assert page.js("return [...document.images].map((image) => image.naturalWidth)") == [40, 40]
     assert page.texts("details.terms dt code") == ["</s>"]
 
@@ -82,7 +78,7 @@ def test_a_state_is_a_link(page: Page, path: Path) -> None:
     shown, fragment = page.text("section[data-panel=attention]"), page.fragment
     page.open(path, f"#{fragment}")
     assert page.text("section[data-panel=attention]") == shown
-    assert page.text(".step-head h3") == f"Piece 3 of {len(sentence(70)['systems'][LUONG]['chosen'])}"
+    assert page.text(".step-head h3") == f"Piece 3 of {len(sentence(70).systems[LUONG].chosen)}"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +143,7 @@ def test_the_explorer_by_the_tab_key(page: Page, path: Path) -> None:
         assert name, (tag, kind)
         stops.append(kind or tag)
     explorer = ["combobox", "button", "button", "select-one", "radio", "range", "option", "button", "button"]
-    assert stops == [*explorer, "region", "gridcell", *["a"] * len(REPORT["systems"]), "summary"]
+    assert stops == [*explorer, "region", "gridcell", *["a"] * len(REPORT.systems), "summary"]
     names = "return [...document.querySelectorAll(arguments[0])].map((node) => node.labels[0].textContent)"
     assert page.js(names, "section[data-panel=attention] input[type=range]") == ["Temperature 1 (as trained)"]
 
@@ -168,41 +164,41 @@ def ids(page: Page) -> list[int]:
 
 def test_sentences_sorted_filtered_searched(page: Page, path: Path) -> None:
     page.open(path, f"#sentences&system={LUONG}")
-    everything = REPORT["sentences"]
+    everything = REPORT.sentences
 
-    def bleu(each: dict[str, Any], system: str = LUONG) -> float:
-        return float(each["systems"][system]["scores"]["BLEU"])
+    def bleu(each: Sentence, system: str = LUONG) -> float:
+        return float(each.systems[system].scores["BLEU"])
 
-    assert ids(page) == [each["id"] for each in sorted(everything, key=bleu)]
+    assert ids(page) == [each.id for each in sorted(everything, key=bleu)]
     page.choose("Sort by", "Longest first")
-    assert ids(page) == [each["id"] for each in sorted(everything, key=lambda each: -each["length"])]
+    assert ids(page) == [each.id for each in sorted(everything, key=lambda each: -each.length)]
     page.choose("Sort by", "Least probable per piece")
 
-    def per_piece(each: dict[str, Any]) -> float:
-        reading = each["systems"][LUONG]
-        return float(reading["log_probability"] / len(reading["chosen"]))
+    def per_piece(each: Sentence) -> float:
+        reading = each.systems[LUONG]
+        return float(reading.log_probability / len(reading.chosen))
 
-    assert ids(page) == [each["id"] for each in sorted(everything, key=per_piece)]
+    assert ids(page) == [each.id for each in sorted(everything, key=per_piece)]
     page.choose("Compared with", "vector-32")
-    gains = sorted(everything, key=lambda each: (-(bleu(each) - bleu(each, "vector-32")), each["id"]))
-    assert ids(page) == [each["id"] for each in gains]
+    gains = sorted(everything, key=lambda each: (-(bleu(each) - bleu(each, "vector-32")), each.id))
+    assert ids(page) == [each.id for each in gains]
     assert f"{bleu(gains[0]) - bleu(gains[0], 'vector-32'):+.1f} over vector-32" in page.text(".sentences li .facts")
     page.choose("System", "vector-64")
     for failure in FAILURES:
         page.choose("Show", failure.capitalize())
-        having = {each["id"] for each in everything if failure in each["systems"]["vector-64"]["failures"]}
+        having = {each.id for each in everything if failure in each.systems["vector-64"].failures}
         assert set(ids(page)) == having
     page.choose("Show", "Best and worst of each length")
     expected = []
     for low, high in BINS:
-        members = [each for each in everything if low <= each["length"] <= high]
-        ordered = sorted(members, key=lambda each: (-bleu(each, "vector-64"), each["id"]))
-        expected += [ordered[0]["id"], ordered[-1]["id"]]
+        members = [each for each in everything if low <= each.length <= high]
+        ordered = sorted(members, key=lambda each: (-bleu(each, "vector-64"), each.id))
+        expected += [ordered[0].id, ordered[-1].id]
     assert ids(page) == expected
     page.choose("Show", "All sentences")
-    word = everything[7]["reference"].split()[2]
+    word = everything[7].reference.split()[2]
     page.find("section[data-panel=sentences] input[type=search]").send_keys(word)
-    texts = {e["id"]: [e["source"], e["reference"], *(r["text"] for r in e["systems"].values())] for e in everything}
+    texts = {e.id: [e.source, e.reference, *(r.text for r in e.systems.values())] for e in everything}
     assert set(ids(page)) == {k for k, all_ in texts.items() if any(word.lower() in text.lower() for text in all_)}
     page.until("return location.hash.includes('search=')")
     page.find(".sentences .facts a").click()

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config import Config, load_run_config
-from nmt.config.schema import BleuTokenizer, FileCorpus
-from nmt.data.corpus import Pair, read_test_set
+from nmt.config.schema import FileCorpus
+from nmt.data.corpus import read_test_set
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.evaluation.alignment import Gold, read_gold
-from nmt.evaluation.writing import tokenizer_of_runs
+from nmt.evaluation.metrics import Integers
+from nmt.evaluation.writing import Scoring, lengths, scoring
 from nmt.experiments import schema
 from nmt.experiments.plan import make_plan
 from nmt.experiments.schema import TestSet, load_experiment
@@ -36,22 +37,15 @@ class Collected:
     title: str
     systems: list[Trained]
     test: TestSet
-    pairs: list[Pair]
+    sources: list[str]
+    references: list[str]
     gold: list[Gold] | None
     """Word links of each pair."""
-    tokenizer: BleuTokenizer
+    scoring: Scoring
+    lengths: Integers
+    """Length of each source."""
     bins: tuple[int, ...]
     resamples: int
-
-    @property
-    def sources(self) -> list[str]:
-        """The source lines of the test set."""
-        return [pair.source for pair in self.pairs]
-
-    @property
-    def references(self) -> list[str]:
-        """The reference lines of the test set."""
-        return [pair.target for pair in self.pairs]
 
 
 def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | None, int], say: Say) -> Collected:
@@ -89,28 +83,24 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
     chosen = _test_set(None if test is None else TestSet(source=test[0], reference=test[1]), planned, systems)
     for line in left_out:
         say(f"left out: {line}")
+    sources, references = read_test_set(chosen.source, chosen.reference)
+    if not any(map(str.strip, sources)):
+        raise DataError(f"{chosen.source}: has no line with text")
     links = chosen.gold if gold[0] is None else schema.Gold(links=gold[0], first=gold[1])
-    pairs, alignments = _read(chosen, links)
-    first = systems[0].config.evaluation
+    scored = scoring(None, {system.name: system.config for system in systems}, sources, references, say)
+    evaluation = systems[0].config.evaluation
     return Collected(
-        title=", ".join(dict.fromkeys(map(_name, paths))),
+        title=", ".join(dict.fromkeys(printable(Path(p).stem) if Path(p).is_file() else run_name(p) for p in paths)),
         systems=systems,
         test=chosen,
-        pairs=pairs,
-        gold=alignments,
-        tokenizer=tokenizer_of_runs(
-            {system.name: system.config for system in systems},
-            [pair.target for pair in pairs],
-            say,
-            "report those with the same one",
-        ),
-        bins=chosen.bins or first.bins,
-        resamples=first.bootstrap,
+        sources=sources,
+        references=references,
+        gold=read_gold(chosen.source, chosen.reference, links.links, first=links.first).links if links else None,
+        scoring=scored,
+        lengths=lengths(sources, scored.source_unit),
+        bins=chosen.bins or evaluation.bins,
+        resamples=evaluation.bootstrap,
     )
-
-
-def _name(path: str) -> str:
-    return printable(Path(path).stem) if Path(path).is_file() else run_name(path)
 
 
 # --- the systems ------------------------------------------------------------------------------------------------------
@@ -139,9 +129,8 @@ def _with_distinct_names(systems: Sequence[Trained]) -> list[Trained]:
 
 def _refuse_different(systems: Sequence[Trained]) -> None:
     """Raise ConfigError for runs that translate in different directions."""
-    directions = {
-        system.name: (system.config.data.source_language, system.config.data.target_language) for system in systems
-    }
+    sections = {system.name: system.config.data for system in systems}
+    directions = {name: (data.source_language, data.target_language) for name, data in sections.items()}
     if len(set(directions.values())) > 1:
         named = ", ".join(f"{name} {' to '.join(languages)}" for name, languages in directions.items())
         raise ConfigError(f"the systems of a report translate in one direction; found {named}")
@@ -177,14 +166,3 @@ def _test_set(named: TestSet | None, planned: Sequence[TestSet], systems: Sequen
 
 def _files(test: TestSet) -> tuple[Path, Path]:
     return Path(test.source).resolve(), Path(test.reference).resolve()
-
-
-def _read(test: TestSet, links: schema.Gold | None) -> tuple[list[Pair], list[Gold] | None]:
-    """Read a test set and its word links. Raises DataError for unreadable files and for files without text."""
-    pairs = [Pair(*both) for both in zip(*read_test_set(test.source, test.reference), strict=True)]
-    alignments = None
-    if links is not None:
-        alignments = read_gold(test.source, test.reference, links.links, first=links.first).links
-    if not any(pair.source.strip() for pair in pairs):
-        raise DataError(f"{test.source}: has no line with text")
-    return pairs, alignments

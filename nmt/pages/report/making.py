@@ -8,24 +8,25 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any
 
+import numpy as np
 import torch
 
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.schema import ScoredAttention
-from nmt.evaluation.by_length import SEED, UNTRAINED, bins_by_length
+from nmt.evaluation.by_length import SEED, UNTRAINED, Bin, SystemScores, bins_by_length
 from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.figures import diagnosis
 from nmt.evaluation.figures.learning import draw_learning, learning_curves
 from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import svg
-from nmt.evaluation.metrics import METRICS, Integers
+from nmt.evaluation.metrics import METRICS, bleu_of_statistics
 from nmt.evaluation.significance import Comparison, compare_overall, interval, mean_bleu
-from nmt.evaluation.writing import BinnedBy, lengths, unit_of
+from nmt.evaluation.writing import BinnedBy
 from nmt.pages.report.collecting import Collected, Say, Trained
 from nmt.pages.report.measuring import Measured, choose, measure
-from nmt.pages.report.reading import Readings, read, sentence_records
-from nmt.pages.report.rendering import Figure, Languages, Report, Row, Sentence, SystemFacts, thinned
+from nmt.pages.report.reading import gold_groups, grouped, read
+from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best
@@ -33,7 +34,7 @@ from nmt.runs.metrics import best_validation, last_progress, read_metrics, updat
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
 MOST_SAMPLES = 24
-"""Validations whose samples are shown."""
+"""Validations whose samples are shown, beside the last one."""
 LEVEL = 0.05
 """Largest p of a difference that is taken to be more than chance."""
 
@@ -44,28 +45,27 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     Raises CheckpointError for a run that cannot be loaded.
     """
     systems, data = collected.systems, collected.systems[0].config.data
-    unit = unit_of(data.source_language)
-    by_words = lengths(collected.sources, unit)
     measured = []
     for system in systems:
-        say(f"{system.name}: measuring on {len(collected.pairs):,} sentences")
-        measured.append(measure(system, load_run(system.run.path, device), collected, by_words, device))
-    bins = bins_by_length(by_words, collected.bins)
-    selection = choose(sentences, by_words, [each.members for each in bins.values()], measured)
+        say(f"{system.name}: measuring on {len(collected.sources):,} sentences")
+        measured.append(measure(system.name, load_run(system.run.path, device), collected, device))
+    bins = bins_by_length(collected.lengths, collected.bins)
+    bleu = np.stack([bleu_of_statistics(each.scores.statistics[0], effective_order=True) for each in measured])
+    failing = np.any([each.failing.any(axis=1) for each in measured], axis=0)
+    shown, selection = choose(sentences, collected.lengths, [each.members for each in bins.values()], bleu, failing)
     readings = []
     for system, one in zip(systems, measured, strict=True):
-        say(f"{system.name}: reading {len(selection.indices):,} sentences")
-        loaded = load_run(system.run.path, device)
-        translations = [one.translations[each] for each in selection.indices]
-        readings.append(Readings(loaded.tokenizers, read(loaded, translations, device)))
+        say(f"{system.name}: reading {len(shown):,} sentences")
+        run = load_run(system.run.path, device)  # one at a time is in memory
+        readings.append([read(run, one, each, collected, device) for each in shown])
     settings = differing_settings([system.config for system in systems])
     facts = [
-        _facts(system, one, differing, each.views, collected.resamples)
-        for system, one, differing, each in zip(systems, measured, settings, readings, strict=True)
+        _facts(system, one, differing, list(read_by[0].attention), collected.resamples)
+        for system, one, differing, read_by in zip(systems, measured, settings, readings, strict=True)
     ]
-    trained = [one.scores for one in measured if one.scores.comparable]
-    compared = compare_overall(trained, resamples=collected.resamples) if trained else []
-    records = sentence_records(collected, selection.indices, readings)
+    scores = [one.scores for one in measured]
+    compared = compare_overall([each for each in scores if each.comparable], resamples=collected.resamples)
+    records = _sentences(collected, measured[0], shown, readings)
     return Report(
         title=collected.title,
         made={"date": date.today().isoformat(), "toolkit": __version__, "command": command},
@@ -73,8 +73,8 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
             data.source_language,
             data.target_language,
             right_to_left(collected.sources),
-            unit,
-            unit_of(data.target_language),
+            collected.scoring.source_unit,
+            collected.scoring.reference_unit,
         ),
         metrics=[metric for name, metric in METRICS.items() if any(name in each.scores for each in facts)],
         score=next(each.label for each in METRICS.values() if each.of_sentence and each.higher_is_better),
@@ -82,12 +82,12 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         pairs=[
             {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_value} for each in compared
         ],
-        findings=findings(measured, compared),
-        figures=_figures(collected, measured, by_words),
+        findings=findings(scores, compared),
+        figures=_figures(collected, measured, bins),
         bins=[{"low": each.low, "high": each.high} for each in bins.values()],
         sentences=records,
         example=example(records),
-        selection=selection.described,
+        selection=selection,
     )
 
 
@@ -114,29 +114,44 @@ def _facts(
 
 def _scores(measured: Measured, validated: Mapping[str, Any], resamples: int) -> dict[str, Row]:
     """Return every metric of the test set, and those of the validation set that the test set has no value of."""
-    test: dict[str, Row] = {
-        name: {"value": score.value, "signature": score.signature, "split": "test"}
-        for name, score in measured.scores.scores.items()
-    }
-    _, [resampled] = mean_bleu([measured.scores.statistics], resamples, SEED)
-    low, high = interval(resampled)
-    test["bleu"] |= {"low": low, "high": high}
-    if measured.aer is not None:
-        test["aer"] = {"value": measured.aer, "signature": "", "split": "test"}
-    validation = {
+    found: dict[str, Row] = {
         name: {"value": validated[name], "signature": "", "split": "validation"}
         for name in METRICS
         if validated.get(name) is not None
     }
-    return {name: (validation | test)[name] for name in METRICS if name in validation | test}
+    for name, score in measured.scores.scores.items():
+        found[name] = {"value": score.value, "signature": score.signature, "split": "test"}
+    if measured.aer is not None:
+        found["aer"] = {"value": measured.aer, "signature": "", "split": "test"}
+    _, [resampled] = mean_bleu([measured.scores.statistics], resamples, SEED)
+    low, high = interval(resampled)
+    found["bleu"] |= {"low": low, "high": high}
+    return found
+
+
+def _sentences(
+    collected: Collected, first: Measured, shown: Sequence[int], readings: Sequence[Sequence[Reading]]
+) -> list[Sentence]:
+    """Return the records of the sentences that are shown; ``first`` is of the system that says where gold links are."""
+    records = []
+    for index, *own in zip(shown, *readings, strict=True):
+        reference, gold = collected.references[index], None
+        if collected.gold is not None:
+            pieces, source = first.translations[index].source_pieces, collected.sources[index]
+            _, words = grouped(pieces, source, collected.scoring.source_unit)
+            gold = gold_groups(collected.gold[index].possible, words, reference, collected.scoring.reference_unit)
+        by_name = {system.name: each for system, each in zip(collected.systems, own, strict=True)}
+        length = int(collected.lengths[index])
+        records.append(Sentence(index + 1, collected.sources[index], reference, length, gold, by_name))
+    return records
 
 
 # --- what the overview says -------------------------------------------------------------------------------------------
 
 
-def findings(measured: Sequence[Measured], compared: Sequence[Comparison]) -> list[str]:
+def findings(systems: Sequence[SystemScores], compared: Sequence[Comparison]) -> list[str]:
     """Say which of the two best systems is better and by how much, and which systems are not trained enough."""
-    scores = sorted((one.scores for one in measured), key=lambda each: -each.bleu.value)
+    scores = sorted(systems, key=lambda each: -each.bleu.value)
     best = {each.name for each in scores[:2] if each.comparable}
     found = []
     for each in compared:
@@ -191,18 +206,16 @@ def right_to_left(lines: Iterable[str]) -> bool:
 # --- length and training ----------------------------------------------------------------------------------------------
 
 
-def _figures(collected: Collected, measured: Sequence[Measured], by_words: Integers) -> list[Figure]:
+def _figures(collected: Collected, measured: Sequence[Measured], bins: Mapping[int, Bin]) -> list[Figure]:
     """Draw the figures of ``nmt-length-curve``, and the learning curves."""
-    data, resamples = collected.systems[0].config.data, collected.resamples
     name = collected.test.source.rpartition("/")[2]
-    about = About(name, resamples, BinnedBy("source", unit_of(data.source_language)))
-    bins = bins_by_length(by_words, collected.bins)
-    diagnoses = [diagnose(one.scores.name, bins, [one.measures], resamples) for one in measured]
+    about = About(name, collected.resamples, BinnedBy("source", collected.scoring.source_unit))
+    diagnoses = [diagnose(one.scores.name, bins, [one.measures], collected.resamples) for one in measured]
     curve = draw_length_curve([one.scores for one in measured], about=about)
     found = [Figure("length", "BLEU by source length", svg(curve))]
     for kind, title in diagnosis.TITLES.items():
         if kind != "attention" or any(each.has("entropy") for each in diagnoses):
-            drawn = diagnosis.draw_diagnosis(diagnoses, kind, about=about, unit=unit_of(data.target_language))
+            drawn = diagnosis.draw_diagnosis(diagnoses, kind, about=about, unit=collected.scoring.reference_unit)
             found.append(Figure("length", title, svg(drawn)))
     curves = {system.name: learning_curves(read_metrics(system.run.metrics)) for system in collected.systems}
     if runs := {name: each for name, each in curves.items() if each}:
@@ -214,13 +227,10 @@ def samples(run: RunDirectory) -> list[Row]:
     """Read the translations of the same sentences over time: source, reference, and (step, hypothesis) pairs."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in read_metrics(run.samples):
-        step, lines = record.get("step"), record.get("lines")
-        if isinstance(step, int) and isinstance(lines, list):
-            for line in lines:
-                if isinstance(line, dict):
-                    source, reference, text = (str(line.get(key, "")) for key in ("source", "reference", "hypothesis"))
-                    found.setdefault((source, reference), []).append((step, text))
+        for line in record["lines"]:
+            found.setdefault((line["source"], line["reference"]), []).append((record["step"], line["hypothesis"]))
+    every = -(-max(map(len, found.values()), default=0) // MOST_SAMPLES)
     return [
-        {"source": source, "reference": reference, "steps": thinned(steps, MOST_SAMPLES)}
+        {"source": source, "reference": reference, "steps": [*steps[:-1:every], steps[-1]]}
         for (source, reference), steps in found.items()
     ]

@@ -1,35 +1,28 @@
 """The records of a report, and its page: one HTML file that loads nothing.
 
-Style and script are inlined; a content security policy allows these two by their digests and nothing else. The data are
-JSON, compressed and in base64, which has no character of markup; the template escapes all other text.
+Style and script are inlined; a content security policy allows these two and nothing else. The data are JSON, compressed
+and in base64, which has no character of markup; the template escapes all other text.
 """
 
 import base64
 import gzip
-import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from nmt.evaluation.metrics import Metric
 from nmt.messages import duration
+from nmt.pages import policy
 
 EXPLORED = ("languages", "systems", "bins", "sentences", "score")
 """The fields of a report that the script reads."""
-MOST_BYTES = 5_000_000
-"""A larger page would open slowly and could not be sent by mail."""
-SHARES = (3 / 4, 1 / 2, 1 / 4, 1 / 8)
-"""Shares of the sentences that are tried if the page is too large."""
-
 Words = list[list[str]]
 """The pieces of each word, in order; the end symbol is a word of its own."""
 Row = dict[str, Any]
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -90,15 +83,14 @@ class Reading:
     log_probability: float
     """The sum over the translation, the end symbol included if it was emitted; nats."""
     failures: list[str]
+    source_words: Words
     target_words: Words
-    source_words: Words | None
-    """None: the sentence's own."""
     steps: list[list[list[Any]]]
     """For each target piece the likeliest next pieces, each with its probability, given the translation so far."""
     chosen: list[float]
     """The probability of each target piece, (T,)."""
-    attention: dict[str, str] | None
-    """By view, T x S weights, packed by :func:`nmt.pages.report.reading.packed`; None without attention."""
+    attention: dict[str, str]
+    """By view, T x S weights, packed by :func:`nmt.pages.report.reading.packed`."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +103,8 @@ class Sentence:
     reference: str
     length: int
     """Length of the source, in the unit of the report."""
-    source_words: Words
-    """As the first system reads them."""
     gold: list[list[int]] | None
-    """Gold links: index of the group in ``source_words``, index of the reference's word."""
+    """Gold links: index of the word in ``source_words`` of the first system, index of the reference's word."""
     systems: dict[str, Reading]
 
 
@@ -145,31 +135,6 @@ class Report:
     """How the sentences were chosen, in words."""
 
 
-# --- the size of the page ---------------------------------------------------------------------------------------------
-
-
-def fitted(report: Report, most: int = MOST_BYTES) -> tuple[Report, str]:
-    """Return the report with as many sentences as a page of ``most`` bytes holds, and the page; ``selection``
-    describes it. With a few sentences it may still be larger."""
-    shown, page = report, render(report)
-    by_length = sorted(report.sentences, key=lambda each: each.length)
-    for share in SHARES:
-        if len(page.encode()) <= most:
-            break
-        kept = sorted(thinned(by_length, max(2, round(share * len(by_length)))), key=lambda each: each.id)
-        described = f"{report.selection}; {len(kept):,} of these, for the size of the page"
-        shown = replace(report, sentences=kept, selection=described)
-        page = render(shown)
-    return shown, page
-
-
-def thinned(items: Sequence[Item], most: int) -> list[Item]:
-    """Return at most ``most`` items (two or more), evenly spaced, the first and the last among them."""
-    if len(items) <= most:
-        return list(items)
-    return [items[round(k * (len(items) - 1) / (most - 1))] for k in range(most)]
-
-
 # --- HTML -------------------------------------------------------------------------------------------------------------
 
 
@@ -188,21 +153,13 @@ def render(report: Report) -> str:
     lowest = min((score["low"] for score in bars), default=0.0)
     highest = max((score["high"] for score in bars), default=0.0)
     return environment.get_template("report.html").render(
-        csp=policy(style, script),
+        csp=policy(style, script, "img-src data:"),
         style=Markup(style),
         script=Markup(script),
         data=Markup(encoded(report)),
         report=report,
         lowest=lowest,
         span=max(highest - lowest, 0.1),
-    )
-
-
-def policy(style: str, script: str) -> str:
-    """Return a content security policy that allows one style, one script, and images in the file itself."""
-    return (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
     )
 
 
@@ -213,17 +170,7 @@ def encoded(report: Report) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
 
 
-def decoded(data: str) -> Any:
-    """Invert :func:`encoded`, up to the types of JSON."""
-    return json.loads(gzip.decompress(base64.b64decode(data)))
-
-
 def _joined(ending: str) -> str:
     """The page's files with an ending, in the order of their names."""
     parts = sorted(files("nmt.pages.report").joinpath("page").iterdir(), key=lambda each: each.name)
     return "\n".join(each.read_text("utf-8") for each in parts if each.name.endswith(ending))
-
-
-def _digest(text: str) -> str:
-    """The digest of an inlined text, in the form of a policy."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"

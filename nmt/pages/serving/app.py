@@ -1,45 +1,32 @@
-"""The routes, and the guard around them: host names, security headers, and errors as JSON."""
+"""The routes of the server, and errors as JSON."""
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 import re
-from collections.abc import AsyncIterator, Collection, MutableMapping
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.writing import has_words
+from nmt.pages import policy
 from nmt.pages.serving.batches import LIKE, Answer, Batches, Limits, Refused, Translate, parse
 from nmt.pages.serving.server import LOCAL
 from nmt.translation.results import Translation
 
 CLIENT_GONE = 499
 """The status of an answer to a client that went away; nobody receives it."""
-POLICY = "default-src 'none'; {} connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""Content security policy, without the style and the script of the page."""
-
-
-def page() -> tuple[str, str]:
-    """Return the page and the content security policy that allows its own style and script, and nothing else."""
-    text = files("nmt.pages.serving").joinpath("page.html").read_text("utf-8")
-    hashes = {}
-    for kind in ("style", "script"):
-        [inside] = re.findall(rf"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
-        hashes[kind] = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-    sources = " ".join(f"{kind}-src 'sha256-{digest}';" for kind, digest in hashes.items())
-    return text, POLICY.format(sources)
 
 
 @dataclass(frozen=True)
@@ -51,18 +38,20 @@ class About:
     target_language: str
 
 
-def application(translate: Translate, about: About, limits: Limits, hosts: Collection[str] | None = LOCAL) -> ASGIApp:
+def application(translate: Translate, about: About, limits: Limits, hosts: Sequence[str] = LOCAL) -> ASGIApp:
     """Make the application.
 
     Args:
         translate: what translates a batch, in a thread of its own.
         about: the model.
         limits: how much a client may ask for.
-        hosts: names by which clients may call the server; None: any. A page of another site that has its name point
-            to this machine (DNS rebinding) calls it by that name.
+        hosts: names by which clients may call the server. A page of another site that has its name point to this
+            machine (DNS rebinding) calls it by that name.
     """
     batches = Batches(translate, limits)
-    text, policy = page()
+    page = files("nmt.pages.serving").joinpath("page.html").read_text("utf-8")
+    [inlined] = re.findall(r"<style>(.*?)</style>.*<script>(.*?)</script>", page, re.DOTALL)
+    allowed = policy(*inlined, "connect-src 'self'", "frame-ancestors 'none'")
 
     @contextlib.asynccontextmanager
     async def working(_: Starlette) -> AsyncIterator[None]:
@@ -72,7 +61,7 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Colle
             batches.close()
 
     async def show(_: HttpRequest) -> Response:
-        return HTMLResponse(text, headers={"content-security-policy": policy})
+        return HTMLResponse(page, headers={"content-security-policy": allowed})
 
     async def answer(request: HttpRequest) -> Response:
         try:
@@ -85,16 +74,18 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Colle
     async def health(_: HttpRequest) -> Response:
         return JSONResponse({"status": "ok", **asdict(about), "waiting": batches.waiting})
 
-    app = Starlette(
-        routes=[
-            Route("/", show),
-            Route("/translate", answer, methods=["POST"]),
-            Route("/health", health),
-        ],
-        exception_handlers={HTTPException: _http_error, Refused: _refusal, Exception: _defect},
+    return Starlette(
+        routes=[Route("/", show), Route("/translate", answer, methods=["POST"]), Route("/health", health)],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)],
+        exception_handlers={HTTPException: _error},
         lifespan=working,
     )
-    return Guard(app, hosts)
+
+
+async def _error(_: HttpRequest, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    advice = "" if isinstance(error, Refused) else "; there are /, POST /translate and /health"
+    return JSONResponse({"error": error.detail + advice}, error.status_code, error.headers)
 
 
 async def _body(request: HttpRequest, limits: Limits) -> bytes:
@@ -114,24 +105,24 @@ async def _body(request: HttpRequest, limits: Limits) -> bytes:
     return bytes(body)
 
 
-async def _wait(request: HttpRequest, answer: Any, limits: Limits) -> Answer:
+async def _wait(request: HttpRequest, answer: Coroutine[Any, Any, Answer], limits: Limits) -> Answer:
     """Wait for the answer while the client does. Raises Refused with status 503 when it takes too long."""
 
     async def gone() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    tasks = asyncio.ensure_future(answer), asyncio.ensure_future(gone())
+    answered, left = asyncio.create_task(answer), asyncio.create_task(gone())
     try:
-        await asyncio.wait(tasks, timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0].done():
-            return tasks[0].result()  # type: ignore[no-any-return]
-        if tasks[1].done():
+        await asyncio.wait((answered, left), timeout=limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+        if answered.done():
+            return answered.result()
+        if left.done():
             raise ClientDisconnect
         raise Refused(503, f"no translation within {limits.seconds:g} seconds; send fewer or shorter lines")
     finally:
-        for task in tasks:
-            task.cancel()
+        answered.cancel()
+        left.cancel()
 
 
 def _response(answer: Answer, attention: bool, limits: Limits, about: About) -> Response:
@@ -167,69 +158,3 @@ def _attention(translation: Translation, weights: Weights | None, about: About) 
 def _rounded(weights: Weights) -> list[list[float]]:
     found: list[list[float]] = weights.astype(float).round(4).tolist()
     return found
-
-
-# --- errors -----------------------------------------------------------------------------------------------------------
-
-
-def _error(status: int, message: str, headers: MutableMapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": message}, status, headers)
-
-
-async def _refusal(_: HttpRequest, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    headers = {"retry-after": "1"} if error.status in (429, 503) else {}
-    return _error(error.status, error.message, headers)
-
-
-async def _http_error(_: HttpRequest, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    paths = "there are /, POST /translate and /health"
-    return _error(error.status_code, f"{error.detail}; {paths}", dict(error.headers or {}))
-
-
-async def _defect(_: HttpRequest, error: Exception) -> Response:
-    return _error(500, "the server has a defect; its log has the reason")
-
-
-# --- around all routes ------------------------------------------------------------------------------------------------
-
-
-class Guard:
-    """Refuses foreign host names, and adds security headers."""
-
-    HEADERS = (
-        (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
-        (b"cache-control", b"no-store"),
-        (b"cross-origin-resource-policy", b"same-origin"),
-        (b"connection", b"close"),  # one request a connection: nobody can queue more than the limits allow
-    )
-
-    def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
-        self._app, self._hosts = app, hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *self.HEADERS]
-            await send(message)
-
-        app = self._app if self._knows(scope) else _error(400, "unknown host name in the Host header")
-        await app(scope, receive, with_headers)
-
-    def _knows(self, scope: Scope) -> bool:
-        """Whether the one Host header names this server."""
-        if self._hosts is None:
-            return True
-        names = [value for key, value in scope["headers"] if key == b"host"]
-        try:
-            [name] = (urlsplit(f"//{value.decode('ascii')}").hostname for value in names)
-        except ValueError:
-            return False
-        return name in self._hosts

@@ -7,15 +7,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
 
 from nmt.errors import ConfigError, Stopped
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
-from nmt.translation.translator import Translator
+from nmt.translation.translator import CheckStop, Translator
 
 LOG = logging.getLogger(__name__)
 LIKE = '{"text": "one line"} or {"text": ["line", "line"], "beam_size": 5, "attention": true}'
@@ -36,10 +38,10 @@ class Limits:
     """Characters of a request that asks for attention: the weights of a line grow with the square of its length."""
     waiting: int = 256
     """Requests that wait for translation; more are refused."""
-    connections: int = 512
-    """Connections at a time. One more takes the place of the client that has been waited for longest; if all wait for
-    their answers, it is refused."""
-    batch: int = 1 << 15
+    connections: int = 256
+    """Connections at a time. One more takes the place of the client that has been waited for longest. Where all wait
+    for their answers there may be more; from twice as many on, requests are refused."""
+    batch: int = 1 << 13
     """Characters of a batch of several requests; a request of more is a batch of its own."""
     weights: int = 1 << 16
     """Attention weights of an answer; lines beyond have none."""
@@ -51,16 +53,11 @@ class Limits:
     """Seconds in which a client must read its answer."""
 
 
-class Refused(Exception):
+class Refused(HTTPException):
     """A request that is not answered: the status of HTTP, and a message for the client."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status, self.message = status, message
-
-
-def _in_list(text: Any) -> Any:
-    return [text] if isinstance(text, str) else text
+        super().__init__(status, message, {"retry-after": "1"} if status in (429, 503) else None)
 
 
 class Request(BaseModel):
@@ -68,7 +65,7 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
-    text: Annotated[list[str], BeforeValidator(_in_list)]
+    text: Annotated[list[str], BeforeValidator(lambda text: [text] if isinstance(text, str) else text)]
     beam_size: Annotated[int, Field(ge=1, le=16)] | None = None
     """None: that of the server."""
     attention: bool = False
@@ -113,18 +110,15 @@ Answer = list[tuple[Translation, str | None]]
 """The translation of each line, and what is wrong with the line, if anything."""
 
 
-class Translate(Protocol):
-    """Translates a batch: lines of several requests that ask for the same."""
-
-    def __call__(self, lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
-        """``asked`` is one of the requests; ``check_stop`` is called now and then, and raises Stopped when nobody waits
-        any more."""
+Translate = Callable[[Sequence[str], Request, CheckStop], Answer]
+"""Translates a batch: the lines of several requests that ask for the same, and one of these requests. It calls
+``check_stop`` now and then, which raises Stopped when nobody waits any more."""
 
 
 def translating(translator: Translator, chosen: Mapping[str, Any]) -> Translate:
     """Return what translates a batch with the options ``chosen`` of the search."""
 
-    def translate(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
+    def translate(lines: Sequence[str], asked: Request, check_stop: CheckStop) -> Answer:
         beam = {} if asked.beam_size is None else {"beam_size": asked.beam_size}
         try:
             options = SearchOptions.from_config(translator.decoding, **{**chosen, **beam}, attention=asked.attention)
@@ -144,7 +138,9 @@ class Waiting:
     """A request that waits."""
 
     request: Request
-    answer: "asyncio.Future[Answer]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    turn: float
+    """The time of its arrival, or later for a long request: shorter ones that arrive until then go first."""
+    answer: "asyncio.Future[Answer]"
 
     @property
     def wanted(self) -> bool:
@@ -178,7 +174,8 @@ class Batches:
             raise Refused(429, f"{len(self._waiting)} requests are waiting already; try again in a second")
         if not request.text:
             return []
-        job = Waiting(request)
+        loop, long = asyncio.get_running_loop(), min(1.0, request.characters / self._limits.shown)
+        job = Waiting(request, loop.time() + long * self._limits.seconds / 3, loop.create_future())
         self._waiting.append(job)
         self._arrived.set()
         return await job.answer
@@ -186,14 +183,12 @@ class Batches:
     async def run(self) -> None:
         """Translate batch after batch, in a thread, until closed and nothing waits."""
         with ThreadPoolExecutor(1, "translation") as thread:
-            while True:
-                await self._arrived.wait()
-                if not self._waiting:
-                    if self._closed:
-                        return
-                    self._arrived.clear()
-                elif jobs := self._take():
+            while (jobs := self._take()) or not self._closed:
+                if jobs:
                     await self._work(jobs, thread)
+                else:
+                    self._arrived.clear()
+                    await self._arrived.wait()
 
     def close(self) -> None:
         """Refuse new requests; :meth:`run` ends when those that wait are answered."""
@@ -201,8 +196,8 @@ class Batches:
         self._arrived.set()
 
     def _take(self) -> list[Waiting]:
-        """Take the oldest request and those that can share its batch."""
-        self._waiting = [job for job in self._waiting if job.wanted]
+        """Take the request whose turn it is, and those that can share its batch; none if none waits."""
+        self._waiting = sorted((job for job in self._waiting if job.wanted), key=lambda job: job.turn)
         taken: list[Waiting] = []
         characters = 0
         for job in self._waiting:
@@ -216,38 +211,27 @@ class Batches:
     async def _work(self, jobs: list[Waiting], thread: ThreadPoolExecutor) -> None:
         """Answer some requests by one batch; if that fails, each by a batch of its own."""
         lines = [line for job in jobs for line in job.request.text]
-        asked = jobs[0].request
 
         def check_stop() -> None:
             if not any(job.wanted for job in jobs):
                 raise Stopped
 
-        def work() -> Answer:
-            return self._translate(lines, asked, check_stop)
-
         try:
-            answer = await asyncio.get_running_loop().run_in_executor(thread, work)
+            loop = asyncio.get_running_loop()
+            answer = iter(await loop.run_in_executor(thread, self._translate, lines, jobs[0].request, check_stop))
         except Stopped:
             return
-        except Refused as refusal:
-            _fail(jobs, refusal)
-        except Exception:  # whatever it is, the server and the other requests go on
+        except Exception as error:  # whatever it is, the server and the other requests go on
             if len(jobs) > 1:
                 for job in jobs:
                     await self._work([job], thread)
-                return
-            LOG.exception("a translation failed")
-            _fail(jobs, Refused(500, "the translation failed; the log of the server has the reason"))
+            elif jobs[0].wanted:
+                if not isinstance(error, Refused):
+                    LOG.exception("a translation failed")
+                    error = Refused(500, "the translation failed; the log of the server has the reason")
+                jobs[0].answer.set_exception(error)
         else:
-            start = 0
             for job in jobs:
-                end = start + len(job.request.text)
+                found = list(islice(answer, len(job.request.text)))
                 if job.wanted:
-                    job.answer.set_result(answer[start:end])
-                start = end
-
-
-def _fail(jobs: Sequence[Waiting], refusal: Refused) -> None:
-    for job in jobs:
-        if job.wanted:
-            job.answer.set_exception(refusal)
+                    job.answer.set_result(found)

@@ -15,15 +15,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from nmt.errors import ConfigError
 from nmt.pages.serving.batches import Limits
 
-LOCAL = ("localhost", "127.0.0.1", "::1")
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine, for itself."""
 LARGEST_HEAD = 1 << 14
 """Bytes of the head of a request."""
-FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n"
-    b'{"error": "too many connections; try again later"}'
-)
-"""The whole answer to a connection too many."""
+HEADERS = [
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cache-control", "no-store"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("connection", "close"),  # one request a connection: nobody can queue more than the limits allow
+]
+"""Headers of every answer."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -38,10 +41,10 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def known_hosts(asked: str, address: str) -> set[str] | None:
-    """Return the names by which clients may call a server at a loopback address, which ``--host`` names as ``asked``;
-    None, any name, at another address."""
-    return {*LOCAL, asked.lower(), address} if ip_address(address).is_loopback else None
+def known_hosts(asked: str, address: str) -> list[str]:
+    """Return the names by which clients may call a server at ``address``, as an address of a page has it, which
+    ``--host`` names as ``asked``: any name, unless only this machine can reach it."""
+    return [*LOCAL, asked.lower(), address] if ip_address(address.strip("[]")).is_loopback else ["*"]
 
 
 def protocol(limits: Limits) -> type[H11Protocol]:
@@ -49,7 +52,6 @@ def protocol(limits: Limits) -> type[H11Protocol]:
     and to read. Uvicorn alone would queue any number of requests, and wait for its client without end."""
 
     class Connection(H11Protocol):
-        _full = False
         _timer: asyncio.TimerHandle | None = None
         """Runs while the client is waited for."""
 
@@ -60,10 +62,7 @@ def protocol(limits: Limits) -> type[H11Protocol]:
                 self._make_room()
 
         def data_received(self, data: bytes) -> None:
-            if self._full:  # only now: the system would drop an answer that comes before the request
-                self.transport.write(FULL)
-                self.transport.close()
-            elif self.cycle is None or self.cycle.more_body:  # what follows the request is dropped
+            if self.cycle is None or self.cycle.more_body:  # what follows the request is dropped
                 super().data_received(data)
                 if self.cycle is not None and not self.cycle.response_complete:
                     self._stop_waiting()  # the application limits the time for the body
@@ -77,13 +76,12 @@ def protocol(limits: Limits) -> type[H11Protocol]:
             super().connection_lost(exc)
 
         def _make_room(self) -> None:
-            """Close the connection whose client has been waited for longest; without one, refuse this one."""
-            waiting = [each for each in self.connections if isinstance(each, Connection) and each is not self]
-            timers = {each: each._timer.when() for each in waiting if each._timer is not None}
-            if timers:
-                min(timers, key=lambda each: timers[each]).transport.abort()
-            else:
-                self._full = True
+            """Close the connections whose clients have been waited for longest, unless all wait for their answers."""
+            others = (each for each in self.connections if isinstance(each, Connection) and each is not self)
+            timers = {each: each._timer.when() for each in others if each._timer is not None}
+            for each in sorted(timers, key=lambda each: timers[each])[: len(self.connections) - limits.connections]:
+                self.connections.discard(each)
+                each.transport.abort()
 
         def _wait(self, seconds: float) -> None:
             self._stop_waiting()
@@ -103,6 +101,8 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         uvicorn.Config(
             app,
             http=protocol(limits),
+            headers=HEADERS,
+            limit_concurrency=2 * limits.connections,
             ws="none",
             lifespan="on",
             loop="asyncio",
@@ -126,10 +126,7 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[
     def stop(number: int, frame: FrameType | None) -> None:
         server.should_exit = True
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    try:
-        ready()
-        server.run(sockets=[listening])  # it raises the signal that it has handled once more, for ``stop``
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
+    ready()
+    server.run(sockets=[listening])  # it raises the signal that it has handled once more, for ``stop``

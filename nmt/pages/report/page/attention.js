@@ -85,9 +85,7 @@ function attentionPanel(report, go) {
 
   function drawAll() {
     const { sentence, system } = model;
-    const own = report.systems
-      .find(({ name }) => name === system)
-      .views.filter((view) => model.output.attention?.[view]);
+    const own = report.systems.find(({ name }) => name === system).views;
     controls.picker.set(sentence);
     controls.system.set(system);
     controls.view.set(
@@ -132,20 +130,15 @@ function describeTemperature(temperature) {
 /** All that the explorer shows for a state: a value computed from the report alone. */
 function exploredSentence(report, state) {
   const sentence = report.sentences.find(({ id }) => String(id) === state.attention) ?? report.sentences[0];
-  const translated = report.systems.filter(({ name }) => sentence.systems[name]);
-  const first = translated.find((system) => system.views.length) ?? translated[0];
-  const system = translated.find(({ name }) => name === state.system) ?? first;
+  const first = report.systems.find((system) => system.views.length) ?? report.systems[0];
+  const system = report.systems.find(({ name }) => name === state.system) ?? first;
   const output = sentence.systems[system.name];
-  const view = choice(
-    state,
-    "view",
-    system.views.filter((name) => output.attention?.[name]),
-  );
+  const view = choice(state, "view", system.views);
   const unit = choice(state, "unit", ["words", "pieces"]);
   const temperature = numberIn(state, "temperature", 2 ** SHARPEST, 2 ** FLATTEST, 1);
-  const sourceWords = output.source_words ?? sentence.source_words; // systems may have different tokenizers
+  const sourceWords = output.source_words; // systems may have different tokenizers
   const [sourcePieces, targetPieces] = [sourceWords.flat(), output.target_words.flat()];
-  const encoded = output.attention?.[view];
+  const encoded = output.attention[view];
   const trained = encoded ? decodeWeights(encoded, targetPieces.length) : null;
   const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
@@ -238,13 +231,11 @@ function translationsOf(report, sentence, chosen) {
   return [
     row(false, "Source", plainText(sentence.source), ""),
     row(false, "Reference", reference, report.score),
-    ...report.systems
-      .filter(({ name }) => sentence.systems[name])
-      .map(({ name }) => {
-        const output = sentence.systems[name];
-        const link = explorerLink(sentence, name, element("bdi", {}, name));
-        const text = [marked(output.text, sentence.reference), " ", failureTags(output)];
-        return row(name === chosen, link, text, decimal(output.scores[report.score]));
-      }),
+    ...report.systems.map(({ name }) => {
+      const output = sentence.systems[name];
+      const link = explorerLink(sentence, name, element("bdi", {}, name));
+      const text = [marked(output.text, sentence.reference), " ", failureTags(output)];
+      return row(name === chosen, link, text, decimal(output.scores[report.score]));
+    }),
   ];
 }

@@ -105,7 +105,7 @@ function selectSentences(report, { system, against, show, sort, search }) {
     unlikely: perPiece,
     order: (s) => s.id,
   };
-  let rows = report.sentences.filter(output);
+  let rows = report.sentences;
   if (show === "extremes") rows = extremes(report, rows, score);
   else if (show === "failures") rows = rows.filter((s) => output(s).failures.length);
   else if (show !== "all") rows = rows.filter((s) => output(s).failures.includes(show));
