@@ -62,6 +62,7 @@ def test_uniforms_depend_on_the_seed_and_the_line_alone() -> None:
 @given(st.integers(0, 1000))
 @settings(max_examples=20, deadline=None)
 def test_a_sample_does_not_depend_on_its_neighbours(seed: int) -> None:
+    """Each token has a random number of its own."""
     model, lengths, sampling = ToyModel(seed, 4, sharpness=0.5), [3, 9, 1, 6], Sampling(1.2, seed=seed)
     together = sample_search(model, model.start(4), limits(lengths), sampling, [11, 12, 13, 14], keep_attention=False)
     again = sample_search(model, model.start(4), limits(lengths), sampling, [11, 12, 13, 14], keep_attention=False)
@@ -71,6 +72,11 @@ def test_a_sample_does_not_depend_on_its_neighbours(seed: int) -> None:
         assert sample_search(model, alone, limits([length]), sampling, [11 + sentence]) == [together[sentence]]
         (hypothesis,) = together[sentence]
         assert hypothesis.log_probability == pytest.approx(model.score(sentence, emitted(hypothesis)), abs=1e-5)
+        uniforms, previous = line_uniforms(seed, 11 + sentence, length), BOS
+        for t, token in enumerate(emitted(hypothesis)):
+            log_probs = model.table[sentence, min(t, 7), previous].unsqueeze(0)
+            assert sample_step(log_probs, uniforms[t : t + 1], sampling, (PAD, BOS)).item() == token
+            previous = token
         assert not {PAD, BOS, EOS} & set(hypothesis.tokens)
 
 

@@ -1,5 +1,6 @@
 """Search over toy models whose every probability is known."""
 
+import itertools
 import math
 
 import pytest
@@ -11,7 +12,26 @@ from nmt.errors import NmtError
 from nmt.search import Limits, beam_search, greedy_search, length_penalty
 from nmt.search.beam import best, best_tokens
 from nmt.search.interface import AttentionBuffer
-from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
+from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, emitted, limits
+
+# --- greedy -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5))
+@settings(max_examples=30, deadline=None)
+def test_greedy_takes_the_likeliest_permitted_token(seed: int, lengths: list[int]) -> None:
+    model = RememberingModel(seed, len(lengths))
+    found = greedy_search(model, model.start(len(lengths)), limits(lengths), keep_attention=True)
+    for sentence, (hypothesis,) in enumerate(found):
+        tokens: tuple[int, ...] = ()
+        while len(tokens) < lengths[sentence] and EOS not in tokens:
+            extended = ((*tokens, token) for token in (EOS, A, B, C))
+            tokens = max(extended, key=lambda each: model.score(sentence, each))
+        assert emitted(hypothesis) == tokens
+        assert hypothesis.log_probability == pytest.approx(model.score(sentence, tokens), abs=1e-5)
+        assert hypothesis.score == hypothesis.log_probability
+        assert hypothesis.attention is not None
+        assert hypothesis.attention[:, :2].tolist() == [[sentence, min(t, 7)] for t in range(len(tokens))]
 
 
 def test_finished_sentences_leave_the_batch() -> None:
@@ -38,6 +58,31 @@ def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> N
     greedy = greedy_search(model, model.start(len(lengths)), limits(lengths), length_penalty=alpha)
     beam = beam_search(model, model.start(len(lengths)), limits(lengths), beam_size=1, length_penalty=alpha)
     assert beam == greedy
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 3), st.integers(2, 3))
+@settings(max_examples=20, deadline=None)
+def test_a_full_width_beam_is_exhaustive_search(seed: int, alpha: float, most: int, words: int) -> None:
+    """Each hypothesis goes on from its own state."""
+    model, alphabet = RememberingModel(seed, 2, size=3 + words), (A, B, C)[:words]
+    cut = [*itertools.product(alphabet, repeat=most)]
+    ended = [(*tokens, EOS) for length in range(most) for tokens in itertools.product(alphabet, repeat=length)]
+    width = len(cut) + len(ended)
+    found = beam_search(model, model.start(2), limits([most] * 2), beam_size=width, length_penalty=alpha, n_best=width)
+    for sentence, hypotheses in enumerate(found):
+        expected = {each: model.score(sentence, each) / length_penalty(len(each), alpha) for each in (*cut, *ended)}
+        assert {emitted(each): each.score for each in hypotheses} == pytest.approx(expected, abs=1e-5)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5))
+@settings(max_examples=20, deadline=None)
+def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> None:
+    model, lengths = ToyModel(seed, 4, sharpness=1.0), [3, 9, 1, 6]
+    together = beam_search(model, model.start(4), limits(lengths), beam_size=width, length_penalty=1.0, n_best=width)
+    for sentence, length in enumerate(lengths):
+        alone = model.start(4).select(torch.tensor([sentence]))
+        (found,) = beam_search(model, alone, limits([length]), beam_size=width, length_penalty=1.0, n_best=width)
+        assert found == together[sentence]
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))

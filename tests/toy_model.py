@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt.records import Record
-from nmt.search import Hypothesis, Limits
+from nmt.search import Hypothesis, Limits, Searchable
 
 PAD, BOS, EOS, A, B, C = range(6)
 
@@ -24,14 +24,19 @@ class ToyState(Record):
         return self.sentences.size(0)
 
 
-class ToyModel:
+class ToyModel(Searchable[ToyState]):
     """p(next | sentence, previous, position), from a seed; remembers how many rows each step had."""
+
+    attends = True
 
     def __init__(self, seed: int, sentences: int, size: int = 6, sharpness: float = 2.0, positions: int = 8) -> None:
         generator = torch.Generator().manual_seed(seed)
         table = torch.randn(sentences, positions, size, size, generator=generator) * sharpness
         self.table = table.log_softmax(-1)
         self.rows: list[int] = []
+
+    def encode(self, source: Tensor, lengths: Tensor) -> int:
+        return len(source)
 
     def start(self, sentences: int) -> ToyState:
         return ToyState(torch.arange(sentences), torch.zeros(sentences, 0, dtype=torch.long))

@@ -2,7 +2,7 @@
 
 from nmt.search.beam import beam_search
 from nmt.search.greedy import Sampling, greedy_search, sample_search
-from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, StepModel, length_penalty, together
+from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, length_penalty, together
 
 __all__ = [
     "Ensemble",
@@ -10,7 +10,6 @@ __all__ = [
     "Limits",
     "Sampling",
     "Searchable",
-    "StepModel",
     "beam_search",
     "greedy_search",
     "length_penalty",

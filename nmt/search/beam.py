@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.records import Record
-from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, StepModel, no_finite_probability
+from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, Searchable, no_finite_probability
 from nmt.search.interface import length_penalty as penalty
 
 
@@ -121,7 +121,7 @@ class _BeamStep:
 
 
 def beam_search(
-    model: StepModel[S],
+    model: Searchable[S],
     state: S,
     limits: Limits,
     *,

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from nmt.errors import ConfigError
 from nmt.search.beam import best_tokens
-from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, StepModel
+from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, Searchable
 
 Chooser = Callable[[Tensor, Tensor, int], Tensor]
 """(log_probs (R, V), sentences (R,), step) -> the next token of each row, (R,)."""
 
 
 def greedy_search(
-    model: StepModel[S], state: S, limits: Limits, *, length_penalty: float = 0.0, keep_attention: bool = False
+    model: Searchable[S], state: S, limits: Limits, *, length_penalty: float = 0.0, keep_attention: bool = False
 ) -> list[list[Hypothesis]]:
     """Return the hypothesis of each sentence that takes the likeliest token at each step; ties go to the lower id.
 
@@ -31,7 +31,7 @@ def greedy_search(
 
 
 def follow(
-    model: StepModel[S], state: S, limits: Limits, choose: Chooser, *, alpha: float, keep_attention: bool
+    model: Searchable[S], state: S, limits: Limits, choose: Chooser, *, alpha: float, keep_attention: bool
 ) -> list[list[Hypothesis]]:
     """Extend one hypothesis per sentence by the token that ``choose`` returns, until EOS or its greatest length."""
     max_lengths = limits.max_lengths
@@ -123,7 +123,7 @@ def sample_step(log_probs: Tensor, uniforms: Tensor, sampling: Sampling, forbidd
 
 
 def sample_search(
-    model: StepModel[S],
+    model: Searchable[S],
     state: S,
     limits: Limits,
     sampling: Sampling,

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -19,13 +19,6 @@ from nmt.records import Record
 
 S = TypeVar("S", bound=Record)
 """A model's state between two steps: R rows, of which those of a sentence stay together."""
-
-
-class StepModel(Protocol[S]):
-    """Anything that says how likely each next token is."""
-
-    def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
-        """previous (R,) -> log-probabilities (R, V), the next state, attention (R, S) or None."""
 
 
 class Searchable(ABC, Generic[S]):
