@@ -1,0 +1,38 @@
+"""nmt-export: a run for other programs."""
+
+from pathlib import Path
+from typing import Annotated
+
+from nmt.cli.command import Command
+from nmt.cli.options import RunPath, Value
+from nmt.cli.terminal import say
+from nmt.errors import ConfigError
+
+NewFolder = Annotated[str, Value("DIR")]
+
+
+def export(run: RunPath, folder: NewFolder, *, web: bool = False) -> None:
+    """Write a run as files that translate without this package.
+
+    With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
+    weights in int8. README.md in the directory says how to use the engine in other pages and in Node.
+
+    Args:
+        run: run directory
+        folder: new directory
+        web: for browsers and Node; recurrent networks only
+
+    examples:
+      nmt-export --web runs/demo/bahdanau page
+    """
+    if not web:
+        raise ConfigError("--web: is required; there is no other form of export")
+    if Path(folder).is_dir() and any(Path(folder).iterdir()):
+        raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
+    from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
+
+    size = export_web(run, Path(folder))
+    say(f"written: {folder}, {size / 1000:,.0f} kB; to see it: python3 -m http.server --directory {folder}")
+
+
+main = Command(export)

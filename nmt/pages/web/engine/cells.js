@@ -1,0 +1,171 @@
+/** Recurrent cells, as in nmt/model/cells.py: how a state is updated by the input's part of the gates. */
+
+import { added, sigmoid } from "./weights.js";
+
+/**
+ * @typedef {import("./weights.js").Part} Part
+ *
+ * @typedef {object} Recurrence the options of an encoder or decoder
+ * @property {string} type
+ * @property {number} hidden
+ * @property {number} layers
+ * @property {boolean} residual
+ * @property {number} [transitions]
+ *
+ * @typedef {object} Cell
+ * @property {number} hidden units of the output
+ * @property {number} width units of the state
+ * @property {(gates: Float32Array, state: Float32Array) => Float32Array} step
+ * @property {(state: Float32Array) => Float32Array} output
+ */
+
+/** Layer normalization of groups of gates (Ba et al. 2016); without weights, nothing. */
+class Norm {
+  /** @param {Part} part */
+  constructor(part) {
+    /** @type {{gain: Float32Array, shift: Float32Array}[]} */
+    this.groups = [];
+    for (let i = 0; part.has(`norms.${i}`); i += 1) {
+      this.groups.push({ gain: part.tensor(`norms.${i}.weight`).data, shift: part.tensor(`norms.${i}.bias`).data });
+    }
+  }
+
+  /** @param {Float32Array} gates @returns {Float32Array} */
+  apply(gates) {
+    if (!this.groups.length) return gates;
+    const normalized = new Float32Array(gates.length);
+    let from = 0;
+    for (const { gain, shift } of this.groups) {
+      const units = gates.subarray(from, from + gain.length);
+      const mean = units.reduce((a, b) => a + b, 0) / units.length;
+      const variance = units.reduce((sum, unit) => sum + (unit - mean) ** 2, 0) / units.length;
+      const scale = 1 / Math.sqrt(variance + 1e-5);
+      units.forEach((unit, i) => (normalized[from + i] = (unit - mean) * scale * gain[i] + shift[i]));
+      from += gain.length;
+    }
+    return normalized;
+  }
+}
+
+/** @implements {Cell} */
+class Gru {
+  /** @param {Recurrence} options @param {Part} part */
+  constructor(options, part) {
+    this.hidden = this.width = options.hidden;
+    this.inputNorm = new Norm(part.part("input_norm"));
+    this.recurrent = part.linear("recurrent");
+    this.recurrentNorm = new Norm(part.part("recurrent_norm"));
+    this.candidate = part.linearIfAny("candidate_recurrent");
+    this.candidateNorm = new Norm(part.part("candidate_norm"));
+  }
+
+  /** @param {Float32Array} gates @param {Float32Array} state */
+  step(gates, state) {
+    const n = this.hidden;
+    const x = this.inputNorm.apply(gates);
+    const u = this.recurrentNorm.apply(this.recurrent.apply(state));
+    const reset = state.map((_, i) => sigmoid(x[i] + u[i]));
+    // the reset gate after the product of the candidate, as in cuDNN, or before it (Cho et al. 2014)
+    const before = this.candidate && this.candidateNorm.apply(this.candidate.apply(state.map((s, i) => reset[i] * s)));
+    return state.map((s, i) => {
+      const update = sigmoid(x[n + i] + u[n + i]);
+      const candidate = Math.tanh(x[2 * n + i] + (before ? before[i] : reset[i] * u[2 * n + i]));
+      return (1 - update) * candidate + update * s;
+    });
+  }
+
+  /** @param {Float32Array} state */
+  output(state) {
+    return state;
+  }
+}
+
+/** The state is [h ; c]. @implements {Cell} */
+class Lstm {
+  /** @param {Recurrence} options @param {Part} part */
+  constructor(options, part) {
+    this.hidden = options.hidden;
+    this.width = 2 * options.hidden;
+    this.inputNorm = new Norm(part.part("input_norm"));
+    this.recurrent = part.linear("recurrent");
+    this.recurrentNorm = new Norm(part.part("recurrent_norm"));
+    this.memoryNorm = new Norm(part.part("memory_norm"));
+  }
+
+  /** @param {Float32Array} gates @param {Float32Array} state */
+  step(gates, state) {
+    const n = this.hidden;
+    const g = added(this.inputNorm.apply(gates), this.recurrentNorm.apply(this.recurrent.apply(this.output(state))));
+    const next = new Float32Array(2 * n);
+    for (let i = 0; i < n; i += 1) {
+      next[n + i] = sigmoid(g[n + i]) * state[n + i] + sigmoid(g[i]) * Math.tanh(g[2 * n + i]);
+    }
+    const shown = this.memoryNorm.apply(next.subarray(n));
+    for (let i = 0; i < n; i += 1) next[i] = sigmoid(g[3 * n + i]) * Math.tanh(shown[i]);
+    return next;
+  }
+
+  /** @param {Float32Array} state */
+  output(state) {
+    return state.subarray(0, this.hidden);
+  }
+}
+
+/** The state is c. @implements {Cell} */
+class Ssru {
+  /** @param {Recurrence} options @param {Part} part */
+  constructor(options, part) {
+    this.hidden = this.width = options.hidden;
+    this.inputNorm = new Norm(part.part("input_norm"));
+  }
+
+  /** @param {Float32Array} gates @param {Float32Array} state */
+  step(gates, state) {
+    const x = this.inputNorm.apply(gates);
+    return state.map((c, i) => {
+      const keep = sigmoid(x[i]);
+      return keep * c + (1 - keep) * x[this.hidden + i];
+    });
+  }
+
+  /** @param {Float32Array} state */
+  output(state) {
+    return state.map((c) => Math.max(0, c));
+  }
+}
+
+/** Several cells in a row for each input; all but the first read the state alone. @implements {Cell} */
+class DeepTransition {
+  /** @param {Recurrence} options @param {Part} part */
+  constructor(options, part) {
+    const plain = { ...options, transitions: 1 };
+    this.first = makeCell(plain, part.part("first"));
+    this.others = Array.from({ length: (options.transitions ?? 1) - 1 }, (_, i) =>
+      makeCell(plain, part.part(`others.${i}`)),
+    );
+    this.hidden = this.first.hidden;
+    this.width = this.first.width;
+  }
+
+  /** @param {Float32Array} gates @param {Float32Array} state */
+  step(gates, state) {
+    const nothing = new Float32Array(gates.length);
+    return this.others.reduce((after, cell) => cell.step(nothing, after), this.first.step(gates, state));
+  }
+
+  /** @param {Float32Array} state */
+  output(state) {
+    return this.first.output(state);
+  }
+}
+
+/** By `type`. @type {Record<string, new (options: Recurrence, part: Part) => Cell>} */
+const CELLS = { gru: Gru, lstm: Lstm, ssru: Ssru };
+
+/** @param {Recurrence} options @param {Part} part @returns {Cell} */
+export function makeCell(options, part) {
+  const Kind = (options.transitions ?? 1) > 1 ? DeepTransition : CELLS[options.type];
+  if (!Kind)
+    throw new Error(`this engine has no cell of type '${options.type}'; it has ${Object.keys(CELLS).join(", ")}`);
+  return new Kind(options, part);
+}

@@ -1,0 +1,125 @@
+/** Text to text: what a page, Node or an extension calls. */
+
+import { Network } from "./network.js";
+import { Tokenizer } from "./pieces.js";
+import { path, penalty, search } from "./search.js";
+import { readSafetensors } from "./weights.js";
+
+/** Pieces that a translation may have in addition to those of the source times `max_length_factor`. */
+const MORE_PIECES = 10;
+
+/**
+ * @typedef {object} Configuration what `nmt-export --web` writes as config.json
+ * @property {import("./network.js").Model} model
+ * @property {boolean} reverse_source
+ * @property {{beam_size: number, length_penalty: number, max_source: number, max_length_factor: number}} decoding
+ *
+ * @typedef {object} Options
+ * @property {number} [beam] hypotheses kept at each step; 1: greedy search
+ * @property {number} [lengthPenalty]
+ * @property {string[]} [prefix] pieces that the translation begins with
+ * @property {(step: number, path: string[]) => ArrayLike<number> | undefined} [weights] attention weights to use at a
+ *   step, from 0, after these pieces; undefined: the network's own
+ * @property {(step: import("./search.js").BeamStep) => void} [watch] is called at each step of the search
+ *
+ * @typedef {object} Translation
+ * @property {string} text
+ * @property {string[]} pieces target pieces, with the end symbol if it was written
+ * @property {string[]} sourcePieces with the end symbol
+ * @property {number[][] | null} attention a row for each target piece; null for a network without attention
+ * @property {number} logProb natural logarithm of the probability of all pieces
+ * @property {number} score the same, divided by the length penalty
+ * @property {boolean} cut whether the end of the source was left out
+ */
+
+/** A trained network with its tokenizers. */
+export class Translator {
+  /**
+   * @param {object} parts
+   * @param {Configuration} parts.config
+   * @param {ArrayBuffer} parts.weights a safetensors file
+   * @param {Uint8Array} parts.source a SentencePiece model
+   * @param {Uint8Array} [parts.target] another one; without it, both sides share the first
+   */
+  constructor({ config, weights, source, target }) {
+    this.config = config;
+    this.source = new Tokenizer(source);
+    this.target = target ? new Tokenizer(target) : this.source;
+    this.network = new Network(config.model, readSafetensors(weights));
+  }
+
+  /**
+   * Load what `nmt-export --web` has written.
+   *
+   * @param {string | URL} folder its address
+   * @returns {Promise<Translator>}
+   */
+  static async load(folder) {
+    const base = String(folder).replace(/\/?$/, "/");
+    const read = async (/** @type {string} */ name) => {
+      const response = await fetch(base + name);
+      if (!response.ok) throw new Error(`${base}${name}: ${response.status} ${response.statusText}`);
+      return response.arrayBuffer();
+    };
+    const config = JSON.parse(new TextDecoder().decode(await read("config.json")));
+    const [weights, source] = await Promise.all([read("model.safetensors"), read("source.model")]);
+    const target = config.shared ? undefined : new Uint8Array(await read("target.model"));
+    return new Translator({ config, weights, source: new Uint8Array(source), target });
+  }
+
+  /**
+   * Translate one line; a blank one has a blank translation.
+   *
+   * @param {string} text
+   * @param {Options} [options] those of the run, unless given
+   * @returns {Translation}
+   */
+  translate(text, options = {}) {
+    const { decoding } = this.config;
+    const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty, prefix = [], weights, watch } = options;
+    const all = this.source.encode(text);
+    const ids = all.slice(0, decoding.max_source);
+    const cut = ids.length < all.length;
+    if (!ids.length) return { text: "", pieces: [], sourcePieces: [], attention: null, logProb: 0, score: 0, cut };
+    const order = this.#order(ids.length);
+    const read = order.map((j) => [...ids, this.source.eos][j]);
+    const limits = {
+      bos: this.target.bos,
+      eos: this.target.eos,
+      forbidden: [this.target.pad, this.target.bos],
+      longest: Math.floor(ids.length * decoding.max_length_factor) + MORE_PIECES,
+    };
+    const spelled = (/** @type {import("./search.js").Hypothesis} */ each) =>
+      path(each).map(({ token }) => this.target.pieces[token]);
+    const step = (/** @type {number} */ token, /** @type {any} */ state, /** @type {any} */ hypothesis) => {
+      const own = weights?.(state.position, spelled(hypothesis));
+      return this.network.step(token, state, own && Float32Array.from(order, (j) => own[j]));
+    };
+    const start = this.network.start(this.network.encode(read));
+    const forced = prefix.map((piece) => this.target.ids.get(piece) ?? this.target.unknown);
+    const [found] = search(step, start, limits, { beam, lengthPenalty, watch, prefix: forced });
+    const steps = path(found);
+    const tokens = steps.map(({ token }) => token);
+    const inOrder = (/** @type {Float32Array} */ row) => order.map((_, j) => row[order.indexOf(j)]);
+    return {
+      text: this.target.decode(tokens).replace(/[\r\n]/g, " "),
+      pieces: tokens.map((token) => this.target.pieces[token]),
+      sourcePieces: [...ids, this.source.eos].map((id) => this.source.pieces[id]),
+      attention: this.network.attends ? steps.map((each) => inOrder(/** @type {Float32Array} */ (each.weights))) : null,
+      logProb: found.logProb,
+      score: found.logProb / penalty(found.length, lengthPenalty),
+      cut,
+    };
+  }
+
+  /**
+   * The order in which the network reads source positions, the end symbol last.
+   *
+   * @param {number} length
+   * @returns {number[]}
+   */
+  #order(length) {
+    const places = Array.from({ length }, (_, j) => j);
+    return [...(this.config.reverse_source ? places.reverse() : places), length];
+  }
+}

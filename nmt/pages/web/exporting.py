@@ -1,0 +1,76 @@
+"""A run as files that the engine in JavaScript reads: translation in a page, in Node, in an extension."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nmt.config import Config, schema
+from nmt.data.tokenizer import Tokenizers
+from nmt.errors import ConfigError
+from nmt.files import write_text
+from nmt.runs.loading import load_run
+from nmt.runs.tensors import save_tensors, unshared
+
+LARGEST_INT8 = 127
+
+
+def export_web(run: str | Path, output: Path) -> int:
+    """Write the engine, the weights, the tokenizers and a page that uses them; return the bytes of all files.
+
+    Raises CheckpointError for a run that cannot be used, ConfigError for a network that the engine does not run.
+    """
+    loaded = load_run(run, torch.device("cpu"))
+    refuse_unknown_parts(loaded.config.model)
+    output.mkdir(parents=True, exist_ok=True)
+    save_tensors(quantized(unshared(loaded.model.state_dict())), output / "model.safetensors")
+    write_text(output / "config.json", json.dumps(described(loaded.config, loaded.tokenizers), indent=1) + "\n")
+    loaded.tokenizers.source.save(output / "source.model")
+    if loaded.tokenizers.target is not loaded.tokenizers.source:
+        loaded.tokenizers.target.save(output / "target.model")
+    with as_file(files("nmt.pages.web")) as web:
+        shutil.copytree(web / "engine", output / "engine", dirs_exist_ok=True)
+        for name in ("index.html", "README.md"):
+            shutil.copy(web / "exported" / name, output / name)
+    return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+
+
+def refuse_unknown_parts(model: schema.Model) -> None:
+    """Raise ConfigError for a network that the engine does not run, with the key that says so."""
+    attention, problems = model.attention, []
+    for name in ("encoder", "decoder"):
+        if not isinstance(part := getattr(model, name), schema.RecurrentEncoder | schema.RecurrentDecoder):
+            problems.append(f"model.{name}.type: the engine runs recurrent networks, not '{part.type}'")
+    if isinstance(attention, schema.ScoredAttention) and attention.heads > 1:
+        problems.append(f"model.attention.heads: the engine has attention of one head, not of {attention.heads}")
+    if problems:
+        raise ConfigError(*problems)
+
+
+def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
+    """What the engine needs of a configuration."""
+    keys = {"beam_size", "length_penalty", "max_source", "max_length_factor"}
+    return {
+        "source_language": config.data.source_language,
+        "target_language": config.data.target_language,
+        "reverse_source": config.data.reverse_source,
+        "shared": tokenizers.source is tokenizers.target,
+        "model": config.model.model_dump(include={"encoder", "decoder", "attention"}),
+        "decoding": config.decoding.model_dump(include=keys),
+    }
+
+
+def quantized(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Round each matrix to int8, row by row: NAME, and NAME.scale, by which its rows are multiplied; vectors stay."""
+    made: dict[str, Tensor] = {}
+    for name, tensor in weights.items():
+        if tensor.dim() != 2:
+            made[name] = tensor
+            continue
+        scale = tensor.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST_INT8
+        made[name], made[f"{name}.scale"] = (tensor / scale).round().to(torch.int8), scale.squeeze(1)
+    return made

@@ -1,0 +1,176 @@
+"""The engine in JavaScript gives the numbers, pieces and translations of the toolkit."""
+
+import io
+import json
+import shutil
+import subprocess
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import sentencepiece
+import torch
+
+from nmt.data.tokenizer import Tokenizer
+from nmt.errors import ConfigError
+from nmt.model.seq2seq import Seq2Seq
+from nmt.pages.web.exporting import export_web, quantized, refuse_unknown_parts
+from nmt.runs.tensors import load_tensors, save_tensors, unshared
+from nmt.translation.translator import Translator
+from tests.models import ATTENTIONS, RECURRENT, forward, model_config, small_model
+from tests.small_run import config, train
+
+SCRIPT = Path(__file__).with_name("web.mjs")
+HEADS = {"heads", "heads of location", "heads after, local"}
+SYSTEMS = sorted((ATTENTIONS | RECURRENT).keys() - HEADS)
+TIED = {"embeddings": {"size": 5, "tie": "all"}}
+
+
+def ask(task: str, **request: Any) -> Any:
+    """The engine's answer, from Node."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: apt install nodejs")
+    asked = json.dumps({"task": task, **request})
+    ended = subprocess.run([node, SCRIPT], input=asked, capture_output=True, text=True, check=False)
+    assert not ended.returncode, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def steps(model: Seq2Seq, variant: str, file: Path, source: list[int], target: list[int]) -> list[dict[str, Any]]:
+    """What the engine makes of each step, from weights in fp32."""
+    save_tensors(unshared(model.float().state_dict()), file)
+    section = model_config(variant).model_dump(include={"encoder", "decoder", "attention"})
+    found: list[dict[str, Any]] = ask("steps", model=section, weights=str(file), source=source, target=target)
+    return found
+
+
+@pytest.mark.parametrize("variant", SYSTEMS)
+def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tmp_path: Path) -> None:
+    model, source, target = small_model(variant), [4, 7, 5, 10, 6, 3], [2, 5, 12, 4]
+    logits, weights = forward(model, torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([target]))
+    found = steps(model, variant, tmp_path / "model.safetensors", source, target)
+    expected = logits.log_softmax(-1)[0].float()
+    torch.testing.assert_close(torch.tensor([step["logProbs"] for step in found]), expected, rtol=0, atol=1e-5)
+    if weights is None:
+        assert all(step["weights"] is None for step in found)
+    else:
+        got = torch.tensor([step["weights"] for step in found], dtype=torch.float32)
+        torch.testing.assert_close(got, weights[0].float(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["heads", "transformer", "transformer encoder, recurrent decoder"])
+def test_a_network_that_the_engine_does_not_run_is_refused(variant: str) -> None:
+    with pytest.raises(ConfigError, match=r"^model\.(attention\.heads|encoder\.type): "):
+        refuse_unknown_parts(model_config(variant))
+
+
+TEXT = [
+    "Ein  Hund läuft über die Straße.",
+    "L'œuvre coûte 3,50 €, n'est-ce pas\u00a0?",
+    "Съешь ещё этих мягких французских булок",
+    "我能吞下玻璃而不伤身体。 ﬁne ①②③ ＡＢＣ ½ ㎏",
+    "مرحبا بالعالم",
+    "e\u0301 \u200b \u3000 x\u00ad\u0001y",
+    "emoji 😀😀 and \ud83d",
+    "<s> </s> <unk> xyzxyz ▁▁",
+    " ",
+    "",
+]
+MODELS: dict[str, dict[str, Any]] = {
+    "bpe": {"model_type": "bpe"},
+    "unigram": {"model_type": "unigram"},
+    "word": {"model_type": "word"},
+    "char": {"model_type": "char"},
+    "bpe, nothing normalized": {"model_type": "bpe", "normalization_rule_name": "identity"},
+    "unigram, lower case": {"model_type": "unigram", "normalization_rule_name": "nmt_nfkc_cf"},
+    "bpe with tags": {"model_type": "bpe", "user_defined_symbols": ["<en>", "xyz"]},
+    "unigram with tags": {"model_type": "unigram", "user_defined_symbols": ["<en>", "xyz"]},
+    "unigram, no prefix": {"model_type": "unigram", "add_dummy_prefix": False},
+    "bpe, all spaces": {"model_type": "bpe", "remove_extra_whitespaces": False},
+}
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS.keys())
+def test_pieces_are_those_of_sentencepiece(options: dict[str, Any], tmp_path: Path) -> None:
+    learned = io.BytesIO()
+    special: dict[str, Any] = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "hard_vocab_limit": False}
+    some = [line for line in TEXT if "\ud83d" not in line][:4] * 3  # the others have unknown characters
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(some), model_writer=learned, vocab_size=150, minloglevel=2, **special, **options
+    )
+    tokenizer = Tokenizer(learned.getvalue())
+    tokenizer.save(tmp_path / "source.model")
+    found = ask("pieces", model=str(tmp_path / "source.model"), lines=TEXT)
+    lines = [line.replace("\ud83d", "\ufffd") for line in TEXT]  # half of a pair, as every encoder writes it
+    ids = tokenizer.encode(lines)
+    assert [each["ids"] for each in found] == ids
+    assert [each["text"] for each in found] == [tokenizer.decode(each) for each in ids]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has learned a little."""
+    made = config(tmp_path_factory.mktemp("web"), "bahdanau", updates=60, batch_tokens=400)
+    train(made)
+    return Path(str(made.output))
+
+
+LINES = ["oak elm ash", "fir", "", "yew box bay fig", "pine oak"]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: Path) -> None:
+    folder = tmp_path / "page"
+    export_web(run, folder)
+    found = ask("translate", folder=str(folder), lines=LINES, beam=beam)
+    expected = Translator.load(run).translate(LINES, beam_size=beam)
+    assert [each["text"] for each in found] == [each.text for each in expected]
+    assert [each["pieces"] for each in found] == [each.pieces for each in expected]
+    assert found[0]["logProb"] == pytest.approx(expected[0].hypotheses[0].log_probability, abs=0.05)
+    assert found[2]["attention"] is None
+    own = expected[0].attention
+    assert own is not None
+    torch.testing.assert_close(torch.tensor(found[0]["attention"]), torch.tensor(own), rtol=0, atol=0.05)
+    assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
+
+
+def test_clamped_weights_take_the_place_of_the_networks_own(run: Path, tmp_path: Path) -> None:
+    export_web(run, tmp_path)
+    line = LINES[:1]
+    (free,) = ask("translate", folder=str(tmp_path), lines=line, beam=1)
+    (same,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, clamp=free["attention"])
+    assert (same["text"], same["logProb"]) == (free["text"], free["logProb"])
+    last = [[0.0] * (len(free["sourcePieces"]) - 1) + [1.0]] * 20
+    (other,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, clamp=last)
+    assert other["logProb"] != free["logProb"]
+
+
+@pytest.mark.slow
+def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> None:
+    from tests.browser import opened  # it skips without selenium
+
+    export_web(run, tmp_path / "page")
+    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "page"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, opened() as page:
+        Thread(target=server.serve_forever, daemon=True).start()
+        page.driver.get(f"http://127.0.0.1:{server.server_port}/")
+        page.until("return document.querySelector('output').textContent === ''")
+        page.driver.find_element("id", "text").send_keys("oak elm\n<b>fir</b>")
+        expected = [each.text for each in Translator.load(run).translate(["oak elm", "<b>fir</b>"], beam_size=1)]
+        page.until("return document.querySelector('output').textContent.includes('\\n')")
+        assert page.js("return document.querySelector('output').textContent").split("\n") == expected
+        assert not page.js("return document.querySelector('output').children.length")
+        server.shutdown()
+
+
+def test_a_matrix_is_rounded_by_rows(tmp_path: Path) -> None:
+    weights = {"matrix": torch.tensor([[1.0, -127.0], [0.5, 0.25], [0.0, 0.0]]), "vector": torch.tensor([0.123])}
+    save_tensors(quantized(weights), tmp_path / "model.safetensors")
+    made = load_tensors(tmp_path / "model.safetensors")
+    assert made["matrix"].tolist() == [[1, -127], [127, 64], [0, 0]]
+    assert made["matrix.scale"].tolist() == pytest.approx([1.0, 0.5 / 127, 0.0], rel=1e-6, abs=1e-30)
+    assert made["vector"].equal(weights["vector"])

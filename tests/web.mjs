@@ -1,0 +1,36 @@
+// Answers of the engine for tests/test_web.py: one JSON request on standard input, one JSON answer on standard output.
+import { readFileSync } from "node:fs";
+
+import { Network } from "../nmt/pages/web/engine/network.js";
+import { Tokenizer } from "../nmt/pages/web/engine/pieces.js";
+import { Translator } from "../nmt/pages/web/engine/translator.js";
+import { readSafetensors } from "../nmt/pages/web/engine/weights.js";
+
+globalThis.fetch = async (path) => new Response(readFileSync(path)); // Node reads no files by fetch
+
+const bytes = (path) => new Uint8Array(readFileSync(path));
+const answers = {
+  /** Log-probabilities and weights under teacher forcing. */
+  steps: ({ model, weights, source, target }) => {
+    const network = new Network(model, readSafetensors(bytes(weights).buffer));
+    let state = network.start(network.encode(source));
+    return target.map((token) => {
+      const step = network.step(token, state);
+      state = step.state;
+      return { logProbs: Array.from(step.logProbs), weights: step.weights ? Array.from(step.weights) : null };
+    });
+  },
+  /** Pieces of lines, and the lines again. */
+  pieces: ({ model, lines }) => {
+    const tokenizer = new Tokenizer(bytes(model));
+    return lines.map((line) => tokenizer.encode(line)).map((ids) => ({ ids, text: tokenizer.decode(ids) }));
+  },
+  /** Translations; `clamp`: weights that take the place of the network's own, by step. */
+  translate: async ({ folder, lines, beam, clamp }) => {
+    const translator = await Translator.load(folder);
+    return lines.map((line) => translator.translate(line, { beam, weights: clamp && ((step) => clamp[step]) }));
+  },
+};
+
+const { task, ...request } = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify(await answers[task](request)));
