@@ -67,8 +67,8 @@ figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Ba
 benchmark: $(READY) ## training speed, relative to the matrix products of this CPU (ARGS=... goes to scripts/benchmark.py)
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
 
-torture: $(READY) ## fault injection, hostile input and reproducibility: 10 to 15 minutes on 2 cores (ARGS=... goes to scripts/torture.py)
-	@$(BIN)/python scripts/torture.py $(ARGS)
+torture: $(READY) ## fault injection and hostile input, each trial ten times: 10 to 15 minutes on 2 cores (ARGS=... goes to pytest)
+	@$(BIN)/python -m pytest $(PARALLEL) tests/torture --times 10 $(ARGS)
 
 docs: $(READY) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -d build/doctrees docs build/docs $(ARGS)
@@ -88,7 +88,7 @@ test-lowest: $(READY) ## the tests, with the lowest versions of all packages tha
 	@$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -W ignore::DeprecationWarning $(ARGS)
 
 test-package: $(READY) ## build the package, install it into an empty environment, train and translate from there
-	@$(BIN)/python scripts/try_package.py $(ARGS)
+	@$(BIN)/python scripts/try_package.py
 
 audit: ## check the packages of constraints.txt for known vulnerabilities (asks the package index; ARGS=... goes to pip-audit)
 	@$(PYTHON) -m venv $(VENV)-audit

@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     )
     arguments.add_argument(
         "--shape",
+        type=shape,
         metavar="BxSxT",
         action="append",
         help=f"sentences x source pieces x target pieces; may be repeated; default: {' and '.join(SHAPES)}",
@@ -71,8 +72,9 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument(
         "--repeats",
         type=whole(1),
+        default=REPEATS,
         metavar="N",
-        help="repeat each measurement N times and report the median; default: 9",
+        help="repeat each measurement N times and report the median",
     )
     arguments.add_argument(
         "--config", metavar="FILE", action="append", help="measure training with this configuration; may be repeated"
@@ -86,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         help="override an option of --config; may be repeated",
     )
     arguments.add_argument(
-        "--updates", type=whole(1), metavar="N", help="with --config: number of updates; default: 40"
+        "--updates", type=whole(1), default=UPDATES, metavar="N", help="with --config: number of updates"
     )
     arguments.add_argument("--decode", metavar="RUN", help="measure translation with this run directory")
     arguments.add_argument("--input", metavar="FILE", help="with --decode: the file to translate")
@@ -102,51 +104,23 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-STEPS = "single steps"
-OPTIONS_OF = {
-    STEPS: {"variant", "precision", "kernels", "shape", "device", "repeats", "json"},
-    "--config": {"config", "overrides", "device", "updates", "json"},
-    "--decode": {"decode", "input", "reference", "beam_size", "precision", "kernels", "device", "repeats", "json"},
-}
-"""The options that each kind of measurement takes."""
-
-
-def measured(options: argparse.Namespace) -> str:
-    """Return the kind of measurement. Raises ConfigError for options that it does not take, and for contradictions."""
-    kind = "--config" if options.config else "--decode" if options.decode else STEPS
-    problems = [
-        f"{'--set' if name == 'overrides' else '--' + name.replace('_', '-')}: is not for {kind}"
-        for name, value in vars(options).items()
-        if value and name not in OPTIONS_OF[kind] and any(name in names for names in OPTIONS_OF.values())
-    ]
-    if kind == "--decode" and not options.input:
-        problems.append("--decode needs --input, a file to translate")
-    if kind == STEPS and "int8" in (options.precision or []):
-        problems.append("--precision int8: is for --decode only; training is in bf16 or fp32")
-    if problems:
-        raise ConfigError(*problems)
-    return kind
-
-
 def shape(text: str) -> tuple[int, int, int]:
-    """Parse a shape such as ``64x15x14``. Raises ConfigError."""
+    """Parse a shape such as ``64x15x14``."""
     numbers = text.split("x")
     if len(numbers) != 3 or not all(number.isdecimal() and int(number) for number in numbers):
-        raise ConfigError(
-            f"--shape {text}: must be sentences x source pieces x target pieces, each at least 1, like {SHAPES[0]}"
-        )
+        raise argparse.ArgumentTypeError(f"found {text!r}; give three numbers of at least 1, like {SHAPES[0]}")
     sentences, source, target = map(int, numbers)
     return sentences, source, target
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    """Return the steps of the reference shape that the options select. Raises ConfigError for a wrong shape."""
+    """Return the steps of the reference shape that the options select."""
     device = options.device or "cpu"
     resolved = resolve_device(device)
     gpu = resolved.type == "cuda"
     return [
-        Case(variant, kernels, precision, device, each, options.repeats or REPEATS)
-        for each in map(shape, options.shape or (GPU_SHAPES if gpu else SHAPES))
+        Case(variant, kernels, precision, device, each, options.repeats)
+        for each in options.shape or map(shape, GPU_SHAPES if gpu else SHAPES)
         for precision in options.precision or precisions(resolved)
         for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
         for name in options.variant or ["usual"]
@@ -170,7 +144,7 @@ def training(options: argparse.Namespace) -> list[TrainingRow]:
 
 def real_training(options: argparse.Namespace) -> list[TrainingRow]:
     """Measure every configuration in a process of its own."""
-    settings = options.overrides, options.device, options.updates or UPDATES
+    settings = options.overrides, options.device, options.updates
     return [alone(measure_config, path, *settings) for path in options.config]
 
 
@@ -182,7 +156,7 @@ def decoding(options: argparse.Namespace) -> list[DecodingRow]:
         for precision in options.precision or precisions(resolve_device(device)):
             for kernels in options.kernels or ["plain", "auto"]:
                 if (precision, kernels) != ("int8", "plain"):
-                    settings = beam, kernels, precision, device, options.repeats or REPEATS
+                    settings = beam, kernels, precision, device, options.repeats
                     rows.append(alone(measure_decoding, options.decode, lines, *settings))
                     say("  ".join(rows[-1].cells({}).values()))
     return rows
@@ -191,22 +165,21 @@ def decoding(options: argparse.Namespace) -> list[DecodingRow]:
 @command(parser)
 def main(options: argparse.Namespace) -> None:
     """Measure and print."""
-    kind = measured(options)
+    if options.decode and not options.input:
+        raise ConfigError("--decode needs --input, a file to translate")
     references: list[str] = []
     if options.json:  # fail now, not after minutes
         require_writable(options.json)
     if options.reference:
         _, references = read_test_set(options.input, options.reference)
     where = options.device or "cpu"
-    if kind == "--config":
+    if options.config:
         config = load_config(Path(options.config[0]), options.overrides)
         where = options.device or config.device
         torch.set_num_threads(config.threads or torch.get_num_threads())
-    elif kind == STEPS:
-        cases(options)  # refuses a wrong shape before anything is printed
     print(f"{hardware(resolve_device(where))}\n")
     written: list[dict[str, Any]]
-    if kind == "--decode":
+    if options.decode:
         decoded = decoding(options)
         plain = {(row.beam_size, row.precision): row.hypotheses for row in decoded if row.kernels == "plain"}
         cells, written = [row.cells(plain) for row in decoded], [asdict(row) for row in decoded]
@@ -216,7 +189,7 @@ def main(options: argparse.Namespace) -> None:
                 each["bleu"] = bleu(each["hypotheses"], references, tokenizer).value
                 cell["BLEU"] = f"{each['bleu']:.2f}"
     else:
-        rows = real_training(options) if kind == "--config" else training(options)
+        rows = real_training(options) if options.config else training(options)
         cells, written = [row.cells() for row in rows], [asdict(row) for row in rows]
     print(markdown(cells))
     if options.json:

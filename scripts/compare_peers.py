@@ -3,8 +3,8 @@ environment of its own. All train the same network on Multi30k, German to Englis
 and schedule, as closely as their options allow (scripts/peers/toolkits.py), and translate test2016. With --transformer,
 compare translation with CTranslate2, which gets the weights of a run of this toolkit.
 
-Results are kept in the folder, and a command that is repeated goes on where it stopped; results of other options are
-refused. Measure on an idle machine.
+Results are kept in the folder, and a command that is repeated goes on where it stopped; name another folder for another
+corpus, time limit or run. Measure on an idle machine.
 
 examples:
   scripts/compare_peers.py --folder build/peers
@@ -19,7 +19,6 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import sentencepiece
 
@@ -143,15 +142,9 @@ def now() -> str:
 
 
 def write_task(task: Path, data: Path) -> None:
-    """Write the corpus as plain text, its SentencePiece models and their pieces, unless that is done.
-
-    Raises:
-        DataError: it was done with another corpus.
-    """
-    done, corpus = task / "corpus.json", str(data.absolute())
+    """Write the corpus as plain text, its SentencePiece models and their pieces, unless that is done."""
+    done = task / "done"
     if done.exists():
-        if (earlier := read_json(done)) != corpus:
-            raise DataError(f"{task}: made of {earlier}, not of {corpus}; name another --folder")
         return
     task.mkdir(parents=True, exist_ok=True)
     for language in GERMAN_ENGLISH:
@@ -168,30 +161,23 @@ def write_task(task: Path, data: Path) -> None:
             pieces.id_to_piece(n) for n in range(len(pieces)) if not (pieces.is_control(n) or pieces.is_unknown(n))
         ]
         write_text(task / f"vocabulary.{language}", "".join(f"{name}\n" for name in names))
-    write_json(done, corpus)
+    done.touch()
 
 
 def prepared(translator: Translator, work: Path) -> Path:
-    """Make the folder of a toolkit and its environment, with the PyTorch that this one uses; returns the folder.
-
-    Raises:
-        DataError: the environment has other packages.
-    """
+    """Make the folder of a toolkit and its environment, with the PyTorch that this one uses; returns the folder."""
     work.mkdir(exist_ok=True)
     environment = translator.environment(work)
-    if translator.packages:
+    done = environment / "installed"
+    if translator.packages and not done.exists():
         constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
         torch = [line for line in constraints if line.startswith("torch==")] if isinstance(translator, Toolkit) else []
         packages = [*torch, *translator.packages]
-        done = environment / "installed.json"
-        if not done.exists():
-            say(f"{work.name}: installing {', '.join(packages)}")
-            subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-            pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *packages], check=True)
-            write_json(done, packages)
-        elif (earlier := read_json(done)) != packages:
-            raise DataError(f"{done}: has {earlier}, not {packages}; name another --folder")
+        say(f"{work.name}: installing {', '.join(packages)}")
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+        pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *packages], check=True)
+        done.touch()
     preparation = translator.preparation(work)
     if preparation is not None:
         run(preparation, work, work / "preparation.log", 1, 3600.0)
@@ -202,12 +188,11 @@ def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float
     """Train, or read what an earlier training took.
 
     Raises:
-        DataError: training fails, prints no rates or no BLEU, or was measured with other options.
+        DataError: training fails, or prints no rates or no BLEU.
     """
-    kept, log = work / "training.json", work / "training.log"
-    asked = {"updates": updates, "threads": threads, "time limit, s": limit}
-    if earlier := read_result(kept, asked):
-        return Trained(**earlier)
+    kept, log = work / f"training-{updates}-updates-{threads}-threads.json", work / "training.log"
+    if kept.exists():
+        return Trained(**read_json(kept))
     say(f"{work.name}: training")
     finished = run(toolkit.training(work, updates, threads), work, log, threads, limit)
     rates = [rate for _, rate in matches(log, toolkit.rate)][1:]
@@ -218,7 +203,7 @@ def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float
     best = max(value for _, value in validations)
     rate = statistics.median(rates)
     trained = Trained(rate, reached, best, finished.seconds, finished.peak_mb, finished.stopped, now())
-    write_json(kept, {"asked": asked, "found": asdict(trained)})
+    write_json(kept, asdict(trained))
     return trained
 
 
@@ -228,12 +213,11 @@ def translate(
     """Translate test2016 and its first line, or read what an earlier translation took.
 
     Raises:
-        DataError: translation fails, has another number of lines, or was measured with other options.
+        DataError: translation fails, or has another number of lines.
     """
-    kept, log = work / f"translation-{beam}.json", work / f"translation-{beam}.log"
-    asked = {"threads": threads, "run": str(translator.weights or "")}
-    if earlier := read_result(kept, asked):
-        return Translated(**earlier)
+    kept, log = work / f"translation-{beam}-{threads}-threads.json", work / f"translation-{beam}.log"
+    if kept.exists():
+        return Translated(**read_json(kept))
     say(f"{work.name}: translating, beam {beam}")
     source, reference = (task / f"test2016.{language}" for language in direction)
     lines, references = list(read_lines(source)), list(read_lines(reference))
@@ -248,18 +232,8 @@ def translate(
         raise DataError(f"{output}: {len(hypotheses):,} lines; {source} has {len(references):,}")
     rate = (len(lines) - 1) / (every.seconds - one.seconds)
     translated = Translated(beam, rate, one.seconds, bleu(hypotheses, references, "13a").value, every.peak_mb, now())
-    write_json(kept, {"asked": asked, "found": asdict(translated)})
+    write_json(kept, asdict(translated))
     return translated
-
-
-def read_result(kept: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
-    """Read a result that was kept, if there is one. Raises DataError if it was measured with other options."""
-    if not kept.exists():
-        return None
-    earlier = read_json(kept)
-    if (options := earlier.get("asked")) != asked:
-        raise DataError(f"{kept}: measured with {options}, not {asked}; delete it, or name another --folder")
-    return dict(earlier["found"])
 
 
 if __name__ == "__main__":

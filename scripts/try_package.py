@@ -2,22 +2,17 @@
 draw there.
 """
 
-import argparse
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
-
-from command_line import command
-from nmt.cli.terminal import say
-from nmt.errors import DataError
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # tests/ is not installed
 
-from tests.torture.trial_folder import TrialFolder
+from tests.small_run import options
 
 ROOT = Path(__file__).parent.parent
 BUILD = "import setuptools.build_meta, sys; setuptools.build_meta.build_{}(sys.argv[1])"
@@ -28,39 +23,26 @@ assert Path(sys.prefix) in Path(nmt.__file__).parents, nmt.__file__
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    arguments = argparse.ArgumentParser(prog="try_package.py", description=__doc__)
-    arguments.add_argument("--keep", metavar="FOLDER", help="also copy both packages to FOLDER")
-    return arguments
-
-
-@command(parser)
-def main(arguments: argparse.Namespace) -> None:
+def main() -> None:
     """Try both packages."""
-    constraints = str(ROOT / "constraints.txt")
-    torch = next(line for line in Path(constraints).read_text("utf-8").splitlines() if line.startswith("torch=="))
+    constraints = ROOT / "constraints.txt"
+    torch = next(line for line in constraints.read_text("utf-8").splitlines() if line.startswith("torch=="))
     with tempfile.TemporaryDirectory(prefix="nmt-package-") as name:
         folder = Path(name)
-        packages = build(ROOT, folder / "packages")
         environment = folder / "environment"
         _run(sys.executable, "-m", "venv", environment)
         install = (environment / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         _run(*install, torch)
-        for package in packages:
-            say(f"installing {package.name}")
+        for package in build(ROOT, folder / "packages"):
             _run(*install, "--constraint", constraints, package)
-            said = smoke(environment, folder / f"{package.name}.work")
+            scores = smoke(environment, folder / f"{package.name}.work")
             _run(environment / "bin/python", "-m", "pip", "--quiet", "uninstall", "--yes", "nmt-attention")
-            print(f"{package.name}, {package.stat().st_size:,} bytes: works; {said}")
-            if arguments.keep is not None:
-                Path(arguments.keep).mkdir(parents=True, exist_ok=True)
-                shutil.copy(package, arguments.keep)
+            print(f"{package.name}, {package.stat().st_size:,} bytes: works; {scores}", flush=True)
 
 
 def build(checkout: Path, place: Path) -> list[Path]:
     """Build the wheel and the source distribution of the files of a checkout that git does not ignore; offline, with
-    the installed setuptools. Raises DataError."""
+    the installed setuptools."""
     listing = _run("git", "-C", checkout, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     place.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="nmt-build-") as folder:
@@ -74,34 +56,31 @@ def build(checkout: Path, place: Path) -> list[Path]:
 
 def smoke(environment: Path, folder: Path) -> str:
     """Train, translate, score and draw in a new folder with the package that is installed in an environment; return the
-    score.
-
-    Raises DataError, with the error output, if a command fails.
-    """
+    score."""
     commands = environment / "bin"
     folder.mkdir()
     _run(commands / "python", "-c", IS_INSTALLED, cwd=folder)
-    TrialFolder(folder, updates=4)
-    text = ("--source", "test.source", "--reference", "test.target")
+    (folder / "config.yaml").write_text(json.dumps(options(folder)), "utf-8")  # JSON is YAML
+    text = ("--source", "test.low", "--reference", "test.up")
     _run(commands / "nmt-train", "--config", "config.yaml", "--output", "run", cwd=folder)
-    _run(commands / "nmt-translate", "--model", "run", "--input", "test.source", "--output", "out", cwd=folder)
+    _run(commands / "nmt-translate", "--model", "run", "--input", "test.low", "--output", "out", cwd=folder)
     scores = _run(commands / "nmt-evaluate", *text, "--hypotheses", "out", cwd=folder)
     _run(commands / "nmt-length-curve", *text, "--system", "run=out", "--output", "curve", cwd=folder)
-    lines = [(folder / name).read_bytes().count(b"\n") for name in ("test.source", "out")]
+    lines = [(folder / name).read_bytes().count(b"\n") for name in ("test.low", "out")]
     if lines[0] != lines[1] or not (folder / "curve.png").read_bytes().startswith(b"\x89PNG"):
-        raise DataError(f"{environment}: {lines[1]} translations of {lines[0]} lines, or no picture")
+        raise SystemExit(f"{environment}: {lines[1]} translations of {lines[0]} lines, or no picture")
     return scores.splitlines()[0]
 
 
 def _run(*words: str | Path, cwd: str | Path | None = None) -> str:
-    """Execute a command that imports only from its own environment; return its output. Raises DataError if it fails."""
-    line: Sequence[str] = [str(word) for word in words]
+    """Execute a command that imports only from its own environment; return its output."""
+    line = [str(word) for word in words]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise DataError(f"{' '.join(line)}: ended with {done.returncode}", *done.stderr.splitlines()[-20:])
+        raise SystemExit(f"{' '.join(line)}: ended with {done.returncode}\n{done.stderr[-2000:]}")
     return done.stdout
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

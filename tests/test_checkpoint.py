@@ -20,9 +20,9 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run, load_weights
 from nmt.runs.metrics import cut_metrics, last_progress
 from nmt.runs.tensors import average, unshared
+from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model
 from tests.small_translator import ATTENTIONS, model_section, network, small_tokenizers
-from tests.torture.strangers import reseal
 
 CPU = torch.device("cpu")
 TENSORS = {"a": torch.tensor([1.5, -2.0]), "b": torch.tensor([[3]], dtype=torch.int64)}

@@ -15,7 +15,7 @@ from compare_peers import row, train, translate
 from nmt.errors import DataError
 from nmt.model.transformer import sinusoids
 from peers.processes import Command, matches, run
-from peers.toolkits import TOOLKITS, CTranslate2, NmtRun, Toolkit
+from peers.toolkits import TOOLKITS, CTranslate2, Toolkit
 
 TRAIN = """
 for update in (250, 500, 750):
@@ -50,59 +50,35 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
     assert trained.best_bleu == 37.5
     assert trained.seconds_to_goal is not None
     assert not trained.stopped
-    assert train(Fake(program="raise SystemExit(1)"), work, 750, 1, 60) == trained  # read, not made again
-    with pytest.raises(DataError, match=r"training.json: .* with .*'updates': 750.*, not .*'updates': 800"):
-        train(Fake(), work, 800, 1, 60)
+    fails = Fake(program="raise SystemExit(1)")
+    assert train(fails, work, 750, 1, 60) == trained  # read, not made again
+    with pytest.raises(DataError, match="failed with status 1"):
+        train(fails, work, 800, 1, 60)
     translated = translate(Fake(), work, task, ("de", "en"), 5, 1)
     assert translated.bleu == pytest.approx(100)
     assert translate(Fake(), work, task, ("de", "en"), 5, 1) == translated
-    for other, threads in ((Fake(), 2), (NmtRun("fp32", tmp_path / "another run"), 1)):
-        with pytest.raises(DataError, match=r"translation-5.json: measured with .*; delete it, or name"):
-            translate(other, work, task, ("de", "en"), 5, threads)
     cells = row("fake", trained, translated)
     assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
 
 
-def test_lines_have_their_time_and_failures_their_last_words(tmp_path: Path) -> None:
+def test_lines_have_their_time_failures_their_last_words_and_commands_a_limit(tmp_path: Path) -> None:
     slow = "import time; print('a 1', flush=True); time.sleep(0.3); print('a 2')"
     finished = run(Command([sys.executable, "-c", slow]), tmp_path, tmp_path / "log", 1, 60)
     (first, _), (second, _) = matches(tmp_path / "log", re.compile(r"a (\d)"))
     assert second - first >= 0.2 and round(finished.seconds, 2) >= second  # as in the log
     with pytest.raises(DataError, match=r"failed with status 3:\n.*the reason"):
         run(Command([sys.executable, "-c", "print('the reason'); exit(3)"]), tmp_path, tmp_path / "log", 1, 60)
-
-
-def test_a_command_is_stopped_at_the_limit(tmp_path: Path) -> None:
     finished = run(Command([sys.executable, "-c", "import time; time.sleep(600)"]), tmp_path, tmp_path / "log", 1, 0.5)
-    assert finished.stopped
-    assert finished.seconds < 300
+    assert finished.stopped and finished.seconds < 300
 
 
 @pytest.mark.parametrize(
     ("name", "line", "rate", "bleu"),
     [
-        (
-            "joeynmt",
-            "2026-11-23 00:05:28,853 - INFO - joeynmt.training - Epoch   1, Step:       10, Batch Loss:     8.970229, "
-            "Batch Acc: 0.173023, Tokens per Sec:     1437, Lr: 0.000033",
-            1437,
-            None,
-        ),
-        (
-            "eole",
-            "[2026-11-23 00:11:39,981 INFO] Step 10/   10; acc: 1.6; ppl: 8436.81; xent: 9.04; aux: 0.000; mtp: 0.000; "
-            "attn_ent: 2.596; lr: 5.77e-05; sents:     603; bsz: 1805/1846/121; 468/478 tok/s;     98 sec;",
-            478,
-            None,
-        ),
+        ("joeynmt", "Batch Acc: 0.173023, Tokens per Sec:     1437, Lr: 0.000033", 1437, None),
+        ("eole", "sents:     603; bsz: 1805/1846/121; 468/478 tok/s;     98 sec;", 478, None),
         ("eole", "[2026-11-23 00:11:39,981 INFO] validation BLEU: 12.5", None, 12.5),
-        (
-            "nmt",
-            "2026-11-23 00:08:54  training: 781 of 2,000 updates (39%), 0.633 updates/s, 32m 06s left, loss 3.19, "
-            "4,407 tokens/s (5.5%)",
-            4407,
-            None,
-        ),
+        ("nmt", "2026-11-23 00:08:54  training: 781 of 2,000 updates (39%), 4,407 tokens/s (5.5%)", 4407, None),
         ("nmt", "validation     1,200    4.10   3.144       23.21  22.65       2s  best", None, 22.65),
     ],
 )

@@ -35,6 +35,7 @@ from nmt.training.validation import Validator
 from nmt.training.world import ONE_PROCESS, World
 from tests.processes import KILLED, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, options, train, write_corpus
+from tests.training.trainers import KINDS, cramp, not_finite, spoil
 
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 SGD = {"type": "sgd", "learning_rate": 3.0}
@@ -300,25 +301,10 @@ def test_another_number_of_processes_is_said_with_the_batches_of_an_update(tmp_p
 def with_fault(world: World, folder: str, fault: str) -> dict[str, Any]:
     """One update in which the second process alone has a problem, and one without."""
     with trainer_of(Path(folder), world) as trainer:
-        real, calls = trainer.gradients, []
-
-        class Faulty:
-            """The gradients, with a fault in the first call."""
-
-            def __call__(self, *arguments: Any) -> Tensor:
-                """As ``Gradients`` has it."""
-                calls.append(1)
-                likelihood = real(*arguments)
-                if world.rank == 1 and len(calls) == 1:
-                    if fault == "memory":
-                        raise MemoryError
-                    return likelihood * float("nan")
-                return likelihood
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(real, name)
-
-        trainer.gradients = Faulty()  # type: ignore[assignment]
+        if world.rank == 1 and fault == "memory":
+            cramp(trainer, 0, calls=[1])
+        elif world.rank == 1:
+            spoil(trainer, not_finite(KINDS[0]), [1])
         for index in range(2):
             trainer.update([rows_of(trainer, [world.rank, 2 + world.rank])], Position(0, index + 1))
         progress = trainer.progress

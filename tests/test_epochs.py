@@ -20,9 +20,9 @@ from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
 from nmt.training.pipeline import train_run
 from nmt.training.world import World
+from tests.comparison import differences
 from tests.processes import run_processes
 from tests.small_run import metrics, options, train, train_whole_and_in_parts, write_corpus
-from tests.torture.comparison import differences
 
 BPE = {"type": "bpe", "vocabulary": 40}
 UNIGRAM = {"type": "unigram", "vocabulary": 28}

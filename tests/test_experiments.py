@@ -437,3 +437,12 @@ def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsy
     overwriting = ["--only", "none", "--set", "training.clip=2.0", "--overwrite", "none"]
     assert main(["--config", str(path), *overwriting]) == 0
     assert load_run_config(tmp_path / "out/none").training.clip == 2.0
+
+
+def test_an_experiment_refuses_to_be_several_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert main(["--config", "configs/experiments/demo.yaml"]) == 2
+    assert "nmt-experiment: rank 1: error: nmt-experiment starts processes of its own" in capsys.readouterr().err

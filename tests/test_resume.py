@@ -18,10 +18,9 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.tensors import load_tensors
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
+from tests.comparison import differences, reseal
 from tests.small_run import Stop, config, metrics, train
 from tests.test_checkpoint import Crash, crash_at_rename
-from tests.torture.comparison import differences
-from tests.torture.strangers import reseal
 
 
 @pytest.fixture(scope="module")

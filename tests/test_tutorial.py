@@ -1,6 +1,5 @@
 """docs/tutorial.ipynb: it runs with its solutions, its checks know right from wrong, and git has it without outputs."""
 
-import importlib
 import json
 import re
 from collections.abc import Callable
@@ -10,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+import tutorial
 from tests.test_docs import DOCS
 
-tutorial: Any = importlib.import_module("tutorial")
 NOTEBOOK = tutorial.read()
 CELLS: list[dict[str, Any]] = NOTEBOOK["cells"]
 CODE = [cell for cell in CELLS if tutorial.is_code(cell)]
@@ -33,12 +32,6 @@ def test_its_page_has_the_sources_and_the_solutions() -> None:
     assert "\n# nmt.model.attention.AdditiveAttention.score\ndef score(self" in page
     assert "show(" not in page.replace("def show(", "")
     assert page.count("<details><summary>Solution</summary>") == 3
-
-
-def test_what_it_shows_and_links_exists() -> None:
-    shown = tutorial.SHOWN.findall(TEXT)
-    assert len(shown) >= 8
-    assert all("def " in tutorial.source_of(name) for name in shown)
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", TEXT)]
     assert links and all((DOCS / link).exists() for link in links)
 
@@ -56,15 +49,6 @@ def verdict(place: int, code: str) -> str:
     exec("".join(CODE[place + 1]["source"]), names)
     [text] = said
     return str(text)
-
-
-def solution(place: int) -> str:
-    return "".join(CODE[place]["metadata"]["solution"])
-
-
-@pytest.mark.parametrize("place", EXERCISES)
-def test_the_solutions_turn_green(place: int) -> None:
-    assert "✔" in verdict(place, solution(place)) and "#00703c" in verdict(place, solution(place))
 
 
 @pytest.mark.parametrize("place", EXERCISES)
@@ -90,9 +74,11 @@ MISTAKES: list[tuple[int, Callable[[str], str], str]] = [
 
 @pytest.mark.parametrize(("exercise", "wrong", "advice"), MISTAKES)
 def test_a_mistake_is_told_what_is_wrong(exercise: int, wrong: Callable[[str], str], advice: str) -> None:
-    right = solution(EXERCISES[exercise])
+    place = EXERCISES[exercise]
+    right = "".join(CODE[place]["metadata"]["solution"])
     assert wrong(right) != right
-    said = verdict(EXERCISES[exercise], wrong(right))
+    assert "✔" in verdict(place, right)
+    said = verdict(place, wrong(right))
     assert "✘" in said and advice in said
 
 

@@ -67,21 +67,3 @@ def reference(variant: str) -> schema.Model:
             parts[part] = sizes | parts.get(part, {})
     dropout = {"embedding": 0.2, "annotation": 0.2, "readout": 0.2}
     return schema.Model.model_validate({"dropout": dropout, "embeddings": {"size": 256}, **parts})
-
-
-def variant_name(model: schema.Model) -> str:
-    """Return the variant whose options a network has, with the most of them; else the type of its attention."""
-    options = _options(model.model_dump())
-    fitting = [name for name, parts in VARIANTS.items() if _options(parts) <= options]
-    return max(fitting, key=lambda name: len(_options(VARIANTS[name])), default=model.attention.type)
-
-
-def _options(section: dict[str, Any], above: str = "") -> set[tuple[str, object]]:
-    """All options with their keys, except for widths."""
-    found: set[tuple[str, object]] = set()
-    for key, value in section.items():
-        if isinstance(value, dict):
-            found |= _options(value, f"{above}{key}.")
-        elif key != "hidden" and not isinstance(value, list):
-            found.add((above + key, value))
-    return found

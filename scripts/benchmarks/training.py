@@ -14,7 +14,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.cost import cost
 from benchmarks.measuring import large_product_rate, peak_memory, seconds
-from benchmarks.systems import VOCABULARY, reference, variant_name
+from benchmarks.systems import VOCABULARY, reference
 from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials
@@ -212,7 +212,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     flops = cost(config.model, sizes[1]).training_flops(counted.sources, counted.targets)
     sentences, source, target = len(counted.sources), sum(counted.sources), sum(counted.targets)
     return TrainingRow(
-        variant=variant_name(config.model),
+        variant=config.model.attention.type,
         kernels=config.kernels,
         precision={torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
         device=str(device),

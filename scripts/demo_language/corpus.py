@@ -7,6 +7,7 @@ from pathlib import Path
 from demo_language.generator import Generator
 from demo_language.phrase import Sentence
 from nmt.errors import ConfigError, DataError
+from nmt.files import write_bytes
 
 SHORTEST, LONGEST = 3, 60
 """English words of a sentence, both included."""
@@ -72,10 +73,7 @@ def draw(generator: Generator, count: int, lengths: list[tuple[int, int]], seen:
 
 
 def _write(path: Path, lines: list[str]) -> None:
-    """Replace a file atomically if its content differs."""
+    """Replace a file if its content differs."""
     content = "".join(f"{line}\n" for line in lines).encode()
-    if path.exists() and path.read_bytes() == content:
-        return
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
+    if not path.exists() or path.read_bytes() != content:
+        write_bytes(path, content)

@@ -29,11 +29,6 @@ class Translator(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     """What pip installs into its environment; nothing: the environment of this script is used."""
 
-    @property
-    def weights(self) -> Path | None:
-        """The run of this toolkit that it translates with; None where it trains one."""
-        return None
-
     def environment(self, work: Path) -> Path:
         """The virtual environment; its commands are in ``bin``."""
         return work.parent / f"environment-{type(self).__name__}" if self.packages else Path(sys.prefix)
@@ -69,11 +64,6 @@ class NmtRun(Translator):
 
     precision: str
     run: Path
-
-    @property
-    def weights(self) -> Path:
-        """That run."""
-        return self.run
 
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
         """``nmt-translate``."""
@@ -161,11 +151,6 @@ class CTranslate2(Translator):
     packages = ("ctranslate2==4.8.5", "safetensors", "sentencepiece")
     precision: str
     run: Path
-
-    @property
-    def weights(self) -> Path:
-        """That run."""
-        return self.run
 
     def preparation(self, work: Path) -> Command:
         """Convert the run."""

@@ -23,10 +23,9 @@ from nmt.training.progress import Progress
 from nmt.translation.results import Translation
 from nmt.translation.searching import lines_for
 from nmt.translation.translator import Translator
+from tests.comparison import reseal, snapshot
 from tests.small_run import config as small_config
 from tests.small_run import options
-from tests.torture.comparison import snapshot
-from tests.torture.strangers import reseal
 from tests.train_command.commands import Train, refused, write_config
 
 
@@ -187,3 +186,28 @@ def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Pa
     assert refused(train(*how))[-1] == f"evaluation.gold.links: {tmp_path}/gold: no such file"
     (tmp_path / "gold").write_text("0-0\n" * 19 + "0-99\n")
     assert "gold:20: 0-99 links a missing word" in refused(train(*how))[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("data.test.target=missing", "missing: no such file"),
+        ("data.test.target=short", "test.low has 20 lines"),
+        ("data.test.target=broken", "broken:20: not UTF-8"),
+        ("tokenizer={type: bpe, vocabulary: 5000}", "tokenizer.vocabulary"),
+        ("data.cache=short/cache", "data.cache: "),
+        ("device=cuda:99", "'cuda:99'"),
+        ("model.encoder.hidden=1000000", "out of memory"),
+    ],
+)
+def test_a_dry_run_finds_what_would_end_training(
+    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (corpus / "test.up").read_bytes()
+    (tmp_path / "short").write_bytes(text[: text[:-1].rindex(b"\n") + 1])
+    (tmp_path / "broken").write_bytes(text[:-1] + b"\xff\n")
+    before = snapshot(tmp_path)
+    lines = refused(train("--output", tmp_path / "run", "--dry-run", "--set", change))
+    assert any(problem in line for line in lines), lines
+    assert snapshot(tmp_path) == before

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.train import main
+from tests.comparison import snapshot
 from tests.small_run import metrics
-from tests.torture.comparison import snapshot
 from tests.train_command.commands import Train, refused
 
 

@@ -25,9 +25,20 @@ from nmt.training.trainer import Trainer
 from nmt.training.world import OneProcess, seed_apart
 from tests import graphs_on_cpu
 from tests.small_run import config, metrics, train
-from tests.torture.numbers import KINDS, NO_MEMORY, Faulty, cramped
-from tests.torture.numbers import poison as poisoned
-from tests.training.trainers import NO_DROPOUT, Make, batch_of, parameters, poison, results, without_dropout
+from tests.training.trainers import (
+    KINDS,
+    NO_DROPOUT,
+    NO_MEMORY,
+    Make,
+    batch_of,
+    cramp,
+    not_finite,
+    parameters,
+    poison,
+    results,
+    spoil,
+    without_dropout,
+)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -126,22 +137,29 @@ def test_an_update_is_smaller_after_a_plateau(make: Make, folder: Path) -> None:
     assert moved[0].abs().max() > 1e-3
 
 
-def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(make: Make) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(
+    make: Make, folder: Path, kind: str
+) -> None:
     said: list[str] = []
-    trainer = make(said)
-    poison(trainer)
-    before = parameters(trainer)
-    trainer.update([batch_of(trainer, [1, 2])], Position(0, 1))
-    assert torch.equal(parameters(trainer), before)
-    assert trainer.progress.skipped == 1 and trainer.progress.update == 1
-    assert trainer.progress.position == Position(0, 1), "the batch is not tried again"
-    assert said == ["update 1 (epoch 1, batch 1): the gradient is not finite; the update is skipped"]
+    trainer, reference = (without_dropout(make, folder, lines) for lines in (said, None))
+    spoil(trainer, not_finite(kind), [2])
+    for number, rows in enumerate(([3, 4], [1, 2]), 1):
+        trainer.update([batch_of(trainer, rows)], Position(0, number))
+    reference.update([batch_of(reference, [3, 4])], Position(0, 1))
+    assert torch.equal(parameters(trainer), parameters(reference)), "Adam's moments would move them"
+    assert trainer.progress.skipped == 1 and trainer.progress.update == 2
+    assert trainer.progress.position == Position(0, 2), "the batch is not tried again"
+    assert len(said) == 1 and said[0].startswith("update 2 (epoch 1, batch 2): ") and said[0].endswith(" is skipped")
+    for each in (trainer, reference):
+        each.update([batch_of(each, [5])], Position(0, 3))
+    assert torch.equal(parameters(trainer), parameters(reference)), "the optimizer is as it was"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make, kind: str) -> None:
     trainer = make(updates=5, log_every=2, validation={"every": 5})
-    trainer.gradients = Faulty(trainer.gradients, trainer.model, poisoned(kind, {1, 3, 4}.__contains__, seed=1))
+    spoil(trainer, not_finite(kind), {1, 3, 4})
     trainer.fit()
     losses = [record["loss"] for record in metrics(trainer.checkpointing.run.path, "train")]
     if kind == KINDS[0]:
@@ -151,11 +169,7 @@ def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make,
 
 def test_a_loss_that_is_not_finite_is_skipped_whatever_its_gradient(make: Make) -> None:
     trainer = make()
-
-    def infinite(number: int, batch: Batch, gradients: list[Tensor], likelihood: Tensor) -> Tensor:
-        return likelihood * math.inf
-
-    trainer.gradients = Faulty(trainer.gradients, trainer.model, infinite)
+    spoil(trainer, lambda batch, gradients, likelihood: likelihood * math.inf)
     before = parameters(trainer)
     assert math.isfinite(trainer.update([batch_of(trainer, [1])], Position(0, 1)).gradient_norm)
     assert torch.equal(parameters(trainer), before) and trainer.progress.skipped == 1
@@ -217,11 +231,6 @@ def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
             bias[5] = good
         trainer.update([batch_of(trainer, [1])], Position(0, 1))
     assert trainer.progress.skipped == 3 * (trainer_module.SKIPS - 1)
-
-
-def cramp(trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0]) -> None:
-    """Memory for a limited number of pairs at once."""
-    trainer.gradients = Faulty(trainer.gradients, trainer.model, cramped(pairs, error))
 
 
 @pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)

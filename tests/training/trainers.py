@@ -1,7 +1,8 @@
 """Trainers, and what stands in for their parts."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +55,56 @@ def oracle(translator: Translator, lines: Iterable[str], options: SearchOptions,
 def poison(trainer: Trainer) -> None:
     with torch.no_grad():
         trainer.model.output.bias[5] = math.inf
+
+
+Fault = Callable[[Batch, list[Tensor], Tensor], Tensor]
+"""Takes the batch, the gradients and the likelihood of an update: changes the gradients in place and returns the
+likelihood, changed or not; or raises an error."""
+KINDS = ("a loss that is not a number", "an infinite gradient", "a gradient that is not a number")
+NO_MEMORY = (
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+    MemoryError(),
+)
+
+
+def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000)) -> None:
+    """Let a fault change the gradients that the trainer computes in some of the next calls, counted from 1."""
+    compute, model, numbers = trainer.gradients, trainer.model, count(1)
+
+    class Spoilt:
+        def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
+            likelihood = compute(batch, tokens, update)
+            if next(numbers) not in calls:
+                return likelihood
+            return fault(batch, [each.grad for each in model.parameters() if each.grad is not None], likelihood)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(compute, name)
+
+    trainer.gradients = Spoilt()
+
+
+def not_finite(kind: str) -> Fault:
+    """Make the loss or one number of a gradient not finite; ``kind`` is one of KINDS."""
+
+    def fault(_: Batch, gradients: list[Tensor], likelihood: Tensor) -> Tensor:
+        if kind == KINDS[0]:
+            return likelihood * math.nan
+        gradients[-1].view(-1)[0] = math.inf if kind == KINDS[1] else math.nan
+        return likelihood
+
+    return fault
+
+
+def cramp(
+    trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0], calls: Collection[int] = range(1, 1000)
+) -> None:
+    """Memory for a limited number of pairs at once."""
+
+    def fault(batch: Batch, _: list[Tensor], likelihood: Tensor) -> Tensor:
+        if len(batch.source) > pairs:
+            raise error
+        return likelihood
+
+    spoil(trainer, fault, calls)

@@ -1,49 +1,14 @@
-"""Fuzzed configurations, and configurations of extreme values."""
+"""Configurations of extreme values."""
 
 import random
 
-from nmt.config import load_config
+import pytest
+
+from nmt.cli.train import main as nmt_train
 from nmt.config.schema import LARGEST_VOCABULARY
-from nmt.errors import ConfigError
-from tests.torture.tally import Result, Tally
-from tests.torture.trial_folder import TrialFolder
+from tests.torture.training import Training
 
-
-def fuzzed(folder: TrialFolder, times: int) -> Result:
-    """Change some of the text of a valid configuration: it loads, or a ConfigError says what is wrong."""
-    tally, generator = Tally("fuzzed configuration"), random.Random(9)
-    text = (folder.undisturbed() / "config.yaml").read_text("utf-8")  # with all options
-    path = folder.path / "fuzzed.yaml"
-    for _ in range(times):
-        path.write_bytes(_fuzzed(text, generator))
-        try:
-            load_config(path)
-        except ConfigError:
-            tally.add([])
-        except Exception as error:
-            tally.add([f"{type(error).__name__}: {error}"[:300]])
-        else:
-            tally.add([])
-    return tally.result()
-
-
-def extreme(folder: TrialFolder, times: int) -> Result:
-    """Set options to the ends of their ranges: a dry run succeeds, or an error says what is wrong."""
-    tally, generator = Tally("configuration of extreme values, dry run"), random.Random(15)
-    passed = 0
-    for number in range(times):
-        keys = generator.sample(sorted(EXTREMES), generator.randint(1, 6))
-        options = [f"{key}={generator.choice(EXTREMES[key])}" for key in keys]
-        try:
-            code, err = folder.dry_run(f"extreme-{number}", *(word for option in options for word in ("--set", option)))
-        except Exception as error:
-            tally.add([f"{' '.join(options)}: {type(error).__name__}: {error}"[:500]])
-        else:
-            tally.add([] if code in (0, 2) and "Traceback" not in err else [f"{' '.join(options)}: {err[-300:]}"])
-            passed += code == 0
-    return tally.result(f"{passed} of them passed")
-
-
+pytestmark = pytest.mark.slow(seconds=10)
 EXTREMES = {
     "device": ["auto", "cpu:0"],
     "seed": ["0", str(1 << 31), str(10**18 - 1)],
@@ -125,48 +90,11 @@ EXTREMES = {
 """Values that are allowed, each by itself."""
 
 
-def _fuzzed(text: str, generator: random.Random) -> bytes:
-    """Drop, repeat or indent some lines; replace some values, characters and bytes."""
-    lines = text.splitlines()
-    for _ in range(generator.randint(1, 6)):
-        place = generator.randrange(len(lines))
-        kind = generator.randrange(5)
-        if kind == 0 and len(lines) > 1:
-            del lines[place]
-        elif kind == 1:
-            lines.insert(place, generator.choice(lines))
-        elif kind == 2:
-            lines[place] = " " * generator.randrange(8) + lines[place].lstrip()
-        elif kind == 3:
-            lines[place] = lines[place].partition(":")[0] + ": " + generator.choice(VALUES)
-        else:
-            lines[place] = lines[place].replace(
-                generator.choice("abcdefgh:"), generator.choice(["", "\t", "\x00", "é", "'", "{"])
-            )
-    data = bytearray("\n".join(lines).encode())
-    if generator.random() < 0.3 and data:
-        data[generator.randrange(len(data))] = generator.randrange(256)
-    return bytes(data)
-
-
-VALUES = [
-    "-1",
-    "0",
-    "1e400",
-    ".nan",
-    "null",
-    "[]",
-    "{}",
-    "9" * 40,
-    "true",
-    "~",
-    '"',
-    "*a",
-    "&a b",
-    "!!int x",
-    "- x",
-    "\x07",
-    "''",
-    "0.5",
-    "a: b: c",
-]
+def test_extreme_values(training: Training, generator: random.Random, capfd: pytest.CaptureFixture[str]) -> None:
+    """Options at the ends of their ranges: a dry run succeeds, or an error explains what is wrong."""
+    for _ in range(10):
+        keys = generator.sample(sorted(EXTREMES), generator.randint(1, 6))
+        changes = [word for key in keys for word in ("--set", f"{key}={generator.choice(EXTREMES[key])}")]
+        code = nmt_train([*training.arguments(), "--dry-run", *changes])
+        err = capfd.readouterr().err
+        assert code == 0 or (code == 2 and "nmt-train: error: " in err), f"{changes}: {err}"
