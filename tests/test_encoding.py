@@ -119,3 +119,10 @@ def test_repeated_pairs_against_a_plain_list(tokenizers: Tokenizers, units: list
         expected = [pair in [*pairs, *new[:place]] for place, pair in enumerate(new)]
         assert [REASONS[each] == "duplicate" for each in facts["reason"].to_pylist()] == expected
         pairs += new
+
+
+def test_a_tag_does_not_fill_an_empty_source(tokenizers: Tokenizers) -> None:
+    rows = {"source_text": ["\u200b", "a"], "target_text": ["a", "a"], "links": [[], []]}
+    table, facts = encode(rows, Recipe(tokenizers, tag="▁a"), set())
+    assert [REASONS[each] for each in facts["reason"].to_pylist()] == ["empty", "kept"]
+    assert [tokenizers.source.pieces(row) for row in table["source"].to_pylist()] == [["▁a", "▁a"]]

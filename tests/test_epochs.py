@@ -77,6 +77,8 @@ def mixed(
 def pairs_of(corpus: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
     """All pairs of a corpus."""
     sources, targets = corpus.rows(range(len(corpus)))
+    for side, found in ((sources, corpus.source_lengths), (targets, corpus.target_lengths)):
+        assert found.tolist() == list(map(len, side))
     return [(source.tolist(), target.tolist()) for source, target in zip(sources, targets, strict=True)]
 
 

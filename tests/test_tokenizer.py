@@ -114,19 +114,6 @@ def test_known_text_survives(bpe: Tokenizers, words: list[str]) -> None:
     assert bpe.source.unk_id not in ids
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8")), max_size=3))
-@settings(max_examples=50, deadline=None)
-def test_no_text_breaks_it(bpe: Tokenizers, texts: list[str]) -> None:
-    rows = bpe.source.encode(texts, threads=2)
-    assert len(rows) == len(texts)
-    specials = {bpe.source.pad_id, bpe.source.bos_id, bpe.source.eos_id}
-    for text, ids in zip(texts, rows, strict=True):
-        assert all(0 <= token < bpe.source.size for token in ids)
-        assert not specials & set(ids)
-        assert "\n" not in bpe.source.decode(ids)
-        assert ids or not text.strip("\u2581") or not any(character.isalnum() for character in text)
-
-
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character"])
 @given(st.integers(0, 10_000), st.sampled_from([1, 7, 150]), st.sampled_from(["", " ", "   "]))
 @settings(max_examples=15, deadline=None)

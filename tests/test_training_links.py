@@ -50,12 +50,15 @@ def test_links_in_a_batch_by_hand() -> None:
     assert torch.equal(backwards[1], links[1])
 
 
-def test_links_go_with_their_pairs() -> None:
+def test_a_batch_moves_whole_and_links_go_with_their_pairs() -> None:
     whole, without = collate(*PAIRS, SPECIALS, LINKS), collate(*PAIRS, SPECIALS)
     links = links_of(whole)
     assert torch.equal(torch.cat([links_of(half) for half in whole.halves()]), links)
     assert torch.equal(links_of(whole.select(torch.tensor([1, 0]))), links.flip(0))
-    assert links_of(whole.to(torch.device("meta"))).device.type == "meta"
+    moved = whole.to(torch.device("meta"))
+    for name in ("source", "target_input", "target_output", "target_mask", "links"):
+        assert getattr(moved, name).device.type == "meta"
+    assert moved.source_lengths.device.type == "cpu" and moved.target_tokens == whole.target_tokens
     full = links_of(filled_up(whole, SPECIALS))
     assert full.shape == (SENTENCES, POSITIONS, POSITIONS)
     assert torch.equal(full[:2, :3, :4], links) and full.sum() == links.sum()

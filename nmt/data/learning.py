@@ -42,7 +42,7 @@ def learn(config: schema.LearnedTokenizer, pairs: Iterable[Pair], tags: Sequence
 
 
 def _learn_one(config: schema.LearnedTokenizer, texts: Sequence[str], side: str, tags: Sequence[str] = ()) -> Tokenizer:
-    size = config.vocabulary or suitable_vocabulary(config, texts) + len(tags)
+    size = config.vocabulary or suitable_vocabulary(config, texts)
     try:
         return _train(config, texts, size, side, tags)
     except RuntimeError as error:

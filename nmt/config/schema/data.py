@@ -112,7 +112,7 @@ AnyCorpus = Annotated[
     | Annotated[HubCorpus, Tag("hub")],
     Discriminator(_kind),
 ]
-TrainingSet = Annotated[
+AnyTrainingSet = Annotated[
     Annotated[FileCorpus, Tag("source")]
     | Annotated[TsvCorpus, Tag("tsv")]
     | Annotated[JsonlCorpus, Tag("jsonl")]
@@ -144,7 +144,7 @@ class Data(Section):
     """Code of the source language, such as ``en``."""
     target_language: Text
     """Code of the target language."""
-    train: TrainingSet
+    train: AnyTrainingSet
     """Training set: a corpus, or a mix of several."""
     validation: AnyCorpus
     """Validation set."""
