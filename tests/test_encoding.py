@@ -2,6 +2,7 @@
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -122,7 +123,7 @@ def test_repeated_pairs_against_a_plain_list(tokenizers: Tokenizers, units: list
 
 
 def test_a_tag_does_not_fill_an_empty_source(tokenizers: Tokenizers) -> None:
-    rows = {"source_text": ["\u200b", "a"], "target_text": ["a", "a"], "links": [[], []]}
+    rows: dict[str, list[Any]] = {"source_text": ["\u200b", "a"], "target_text": ["a", "a"], "links": [[], []]}
     table, facts = encode(rows, Recipe(tokenizers, tag="▁a"), set())
     assert [REASONS[each] for each in facts["reason"].to_pylist()] == ["empty", "kept"]
     assert [tokenizers.source.pieces(row) for row in table["source"].to_pylist()] == [["▁a", "▁a"]]
