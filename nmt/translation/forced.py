@@ -37,8 +37,6 @@ class ForcedDecoding:
     """(T,) of each target piece, given the source and the pieces before it; nats."""
     attention: np.ndarray[tuple[int, int], np.dtype[np.float32]] | None
     """(T, S), a row for each target piece; None for a model without attention."""
-    likeliest: "Likeliest | None" = None
-    """The likeliest pieces at each step, where they were asked for."""
 
     @property
     def log_probability(self) -> float:
@@ -53,16 +51,6 @@ class ForcedDecoding:
     def score(self, alpha: float) -> float:
         """The log-probability divided by the length penalty of exponent ``alpha``, as search ranks translations."""
         return self.log_probability / length_penalty(len(self.target_pieces), alpha)
-
-
-@dataclass(frozen=True)
-class Likeliest:
-    """The K likeliest pieces at each of T steps, likeliest first, given the source and the pieces before."""
-
-    ids: np.ndarray[tuple[int, int], np.dtype[np.int64]]
-    """(T, K)."""
-    log_probabilities: np.ndarray[tuple[int, int], np.dtype[np.float32]]
-    """(T, K); nats."""
 
 
 BLANK = ForcedDecoding([], [], np.zeros(0, np.float32), None)
@@ -100,9 +88,7 @@ def force(
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
         sources = _encoded("source", tokenizers.source, [pair.source for pair in window], max_source, first, warn)
         targets = _encoded("target", tokenizers.target, [pair.target for pair in window], max_target, first, warn)
-        found = force_ids(
-            network, tokenizers, sources, targets, device, batch_tokens=batch_tokens, keep_attention=keep_attention
-        )
+        found = _force_ids(network, tokenizers, sources, targets, device, batch_tokens, keep_attention=keep_attention)
         yield from zip(window, found, strict=True)
         first += len(window)
 
@@ -115,27 +101,23 @@ def _encoded(side: str, tokenizer: Tokenizer, texts: Sequence[str], most: int, f
     return [np.array(ids, np.int32) for ids, _ in encoded]
 
 
-def force_ids(
+def _force_ids(
     network: Network,
     tokenizers: Tokenizers,
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     device: torch.device,
+    batch_tokens: int,
     *,
-    batch_tokens: int = BATCH_TOKENS,
-    keep_attention: bool = True,
-    top: int = 0,
+    keep_attention: bool,
 ) -> list[ForcedDecoding]:
-    """As :func:`force`, for pieces: the ids of each side, without the end symbols, which follow.
-
-    ``top`` is the number of likeliest pieces that are kept for each step, at most the vocabulary; 0: none.
-    """
+    """As :func:`force`, for pieces: the ids of each side, without the end symbols, which follow."""
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
     plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
 
     def read(rows: NDArray[np.int64]) -> list[ForcedDecoding]:
         pairs = [(sources[row], targets[row]) for row in rows]
-        return _read(network, tokenizers, pairs, device, top, keep_attention=keep_attention)
+        return _read(network, tokenizers, pairs, device, keep_attention=keep_attention)
 
     results: dict[int, ForcedDecoding] = {}
     with side_by_side(device, len(plan)) as each:
@@ -150,7 +132,6 @@ def _read(
     tokenizers: Tokenizers,
     pairs: Sequence[tuple[Ids, Ids]],
     device: torch.device,
-    top: int,
     *,
     keep_attention: bool,
 ) -> list[ForcedDecoding]:
@@ -161,7 +142,6 @@ def _read(
     every = network.output(readouts).float().log_softmax(-1)  # (B, T, V)
     chosen = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu().numpy()  # (B, T)
     attention = None if weights is None or not keep_attention else weights.float().cpu().numpy()  # (B, T, S)
-    likeliest = [each.cpu().numpy() for each in every.topk(min(top, every.size(-1)), -1)] if top else []
     found = []
     for place, (source, target) in enumerate(pairs):
         # columns of the attention are in the order of the text
@@ -172,7 +152,6 @@ def _read(
                 tokenizers.target.pieces([*target.tolist(), specials.target_eos]),
                 chosen[place, :length],
                 None if attention is None else attention[place, :length][:, order],
-                Likeliest(*(each[place, :length] for each in reversed(likeliest))) if likeliest else None,
             )
         )
     return found
