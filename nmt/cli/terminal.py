@@ -153,6 +153,11 @@ class StopRequest:
         """Whether a stop was requested."""
         return self.signal is not None
 
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that a signal has stopped."""
+        return 128 + (self.signal or signal.SIGINT)
+
     def _record(self, number: int, _: FrameType | None) -> None:
         self.signal = number
         if "RANK" in os.environ:  # torchrun passes on signals that have also come directly, and kills after 30 s

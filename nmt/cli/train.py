@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from nmt.cli.command import INTERRUPTED, Command
+from nmt.cli.command import Command
 from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say
 from nmt.config import Config, load_config, load_run_config
@@ -68,7 +68,7 @@ def train(
         elif world.writes:
             again = shlex.join(["nmt-train"] * (world.size == 1) + ["--resume", "--output", run])
             say(Result(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}"))
-    return 0 if finished else INTERRUPTED if stop.signal is None else 128 + stop.signal
+    return 0 if finished else stop.exit_code
 
 
 main = Command(train)
