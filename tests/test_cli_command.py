@@ -157,7 +157,7 @@ def test_an_output_that_is_full_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_names_every_default_and_ends_with_two_examples(
+def test_help_names_every_default_and_ends_with_examples(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -173,7 +173,7 @@ def test_help_names_every_default_and_ends_with_two_examples(
     }
     assert [entry for entry in options.values() if not re.search(r"\(default: .+\)|required", entry)] == []
     lines = examples.splitlines()
-    assert len(lines) >= 2
+    assert lines
     for line in lines:
         words = shlex.split(re.split(r"[<>]", line.rpartition("|")[2])[0])
         assert shlex.join(words).startswith(f"{name} ")
