@@ -178,14 +178,9 @@ def test_the_share_retained_is_that_of_the_lengths_given(
     assert code == 0 and "share of BLEU retained" not in err
     line = "share of BLEU retained: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
     assert line in out.splitlines()
-    numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
-    assert [numbers["kept"][key] for key in ("short", "long", "n_short", "n_long")] == [[8, 12], [25, 30], 3, 1]
     parts = [sacrebleu.corpus_bleu(BAD[k:n], [REFERENCES[k:n]]).score for k, n in ((4, 5), (1, 4))]
-    assert numbers["kept"]["shares"]["worse one"]["share"] == pytest.approx(parts[0] / parts[1])
-    [overall] = numbers["overall"]
-    whole = [sacrebleu.corpus_bleu(lines, [REFERENCES]).score for lines in (GOOD, BAD)]
-    assert overall["difference"] == pytest.approx(whole[0] - whole[1])
-    assert (overall["n"], overall["p_value"]) == (5, None)
+    kept = json.loads((files / "out/curve.json").read_text("utf-8"))["kept"]
+    assert kept["shares"]["worse one"]["share"] == pytest.approx(parts[0] / parts[1])
     monkeypatch.setattr("nmt.evaluation.significance.MIN_SENTENCES", 2)
     code, out, _ = run(length_curve.main, *TEST_SET, *TWO)
     assert code == 0 and "BLEU at 11-20 source words (2 sentences) over BLEU at 1-10 (2)" in out

@@ -74,15 +74,6 @@ def test_the_length_penalty_is_that_of_the_run(score: Score) -> None:
     assert all(value == total for value, total, _ in numbers(score("--length-penalty", "0")[1]))
 
 
-def test_batches_change_nothing(score: Score, tmp_path: Path) -> None:
-    expected = numbers(score()[1])
-    output = tmp_path / "numbers"
-    output.write_text("old\n")
-    assert score("--batch-tokens", "1", "--output", str(output)) == (0, "", "")
-    for found, row in zip(numbers(output.read_text()), expected, strict=True):
-        assert found == pytest.approx(row, abs=2e-4)
-
-
 def test_the_n_best_of_translate_are_scored_as_search_scored_them(
     score: Score, files: tuple[Path, Path], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
