@@ -8,7 +8,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -48,7 +48,10 @@ def growing(
     record = partial[0].with_name(f"{partial[0].name}.json")
     origin = json.loads(json.dumps(origin))
     with ExitStack() as stack:
-        files: list[BinaryIO] = [stack.enter_context(path.open("ab+")) for path in partial]
+        files: list[BinaryIO] = []
+        for path in partial:
+            files.append(path.open("ab+"))
+            stack.callback(_close, files[-1])
         try:
             fcntl.flock(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -75,6 +78,12 @@ def growing(
             aside.replace(path)
         record.unlink()
     sync(paths[0].parent)
+
+
+def _close(file: BinaryIO) -> None:
+    """Close a file; what could not be written is reported already, and is not tried again."""
+    with suppress(OSError):
+        file.close()
 
 
 def _complete_lines(file: BinaryIO) -> int:
