@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from nmt.evaluation.by_length import Bin, LengthRow, SystemScores
+from nmt.evaluation.by_length import Bin, LengthRow, Scoring, SystemScores
 from nmt.evaluation.diagnosis import MEASURES, Diagnosis
 from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import style
-from nmt.evaluation.metrics import STATISTICS, Score
+from nmt.evaluation.metrics import STATISTICS, Integers, Score
 from nmt.evaluation.writing import BinnedBy
 
 SCORES = {
@@ -30,6 +30,13 @@ FEW = [400, 300, 200, 100, 50, 29, 30, 2]
 """Sentences of the decades; the sixth and the last bin have too few."""
 
 
+def scoring_of(
+    references: Sequence[str], lengths: Sequence[int] | Integers, edges: Sequence[int] = (10,), resamples: int = 50
+) -> Scoring:
+    """How systems are scored on references whose sources have these lengths."""
+    return Scoring(references, "13a", "words", "words", "source", np.array(lengths), edges, resamples)
+
+
 def system(name: str, bins: Sequence[tuple[int, int]] = DECADES, best: float = 40.0, n: int = 400) -> SystemScores:
     rows = [
         LengthRow(name, low, high, n, best / (1 + k / 9), best / (1 + k / 9) - 2, best / (1 + k / 9) + 2, 0.98765432)
@@ -38,8 +45,8 @@ def system(name: str, bins: Sequence[tuple[int, int]] = DECADES, best: float = 4
     return SystemScores(name, SCORES, tuple(rows), np.zeros((1, 0, STATISTICS), np.int64))
 
 
-def systems(count: int, bins: Sequence[tuple[int, int]] = DECADES) -> list[SystemScores]:
-    return [system(f"RNNsearch-{k}0", bins, 50.0 - 7 * k) for k in range(count)]
+def systems(count: int, bins: Sequence[tuple[int, int]] = DECADES) -> tuple[SystemScores, ...]:
+    return tuple(system(f"RNNsearch-{k}0", bins, 50.0 - 7 * k) for k in range(count))
 
 
 def draw(several: Sequence[SystemScores], about: About = ABOUT) -> Figure:
@@ -60,6 +67,14 @@ def boxes(figure: Figure) -> list[tuple[str, Bbox]]:
         }
         texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text() and text not in beyond]
         return [(text.get_text(), text.get_window_extent()) for text in texts]
+
+
+def on_the_page(figure: Figure) -> list[tuple[str, Bbox]]:
+    """:func:`boxes`, none of which is cut off."""
+    found = boxes(figure)
+    for text, box in found:
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height, text
+    return found
 
 
 def inside(figure: Figure) -> None:

@@ -78,12 +78,9 @@ def test_labelled_weights_sum_to_one_where_attention_does(data: st.DataObject) -
     assert joined.weights.shape == (len(joined.target), len(joined.source))
 
 
-def test_the_end_symbol_never_gets_a_link() -> None:
+def test_only_words_get_links() -> None:
     attention = np.array([[0.0, 0.1, 0.9], [0.0, 0.0, 1.0]])
     assert likeliest_links(word_weights(attention, ["▁a", "▁b", "</s>"], ["▁x", "</s>"], "a b", "x")) == [(1, 0)]
-
-
-def test_without_words_there_are_no_links() -> None:
     assert likeliest_links(word_weights(np.ones((1, 1)), ["</s>"], ["</s>"], "", "")) == []
     assert likeliest_links(word_weights(np.ones((1, 2)), ["▁a", "</s>"], ["</s>"], "a", "")) == []
     assert likeliest_links(word_weights(np.ones((2, 2)), ["▁a", "</s>"], ["▁", "</s>"], "a", "")) == []
@@ -124,11 +121,6 @@ def test_pieces_of_a_real_tokenizer_go_through_the_words_in_order(words: list[st
         assert set(places) == set(range(len(words)))
 
 
-def test_a_very_long_line_is_matched_quickly() -> None:
-    text = "a b " * 50_000
-    assert piece_words(["▁a", "▁b"] * 300, text) == list(range(600))
-
-
 def test_words_that_were_not_read_take_no_memory() -> None:
     """A raw line of a million words, of which the model has read two."""
     source, target = "a b " * 500_000, "x y " * 500_000
@@ -166,13 +158,9 @@ def test_scores_by_hand() -> None:
     assert score_alignments(gold, proposed) == AlignmentScore(0.5, 2 / 3, 1 / 3, 3)
     assert score_alignments(gold, [gold[0].sure, gold[1].sure]) == AlignmentScore(0.0, 1.0, 1.0, 3)
     assert score_alignments([], []) == AlignmentScore(0.0, 1.0, 1.0, 0)
-
-
-def test_error_rate_by_hand() -> None:
-    gold = [parse_gold("0-0 1-1 1p2", "x"), parse_gold("0-0 0p1", "x")]
-    proposed: list[set[Link]] = [{(0, 0), (1, 2), (2, 2)}, {(0, 1)}]
     # A has 4 links, S 3; A and S share 1, A and P 3: 1 - (1 + 3) / (4 + 3)
-    assert score_alignments(gold, proposed).error_rate == pytest.approx(3 / 7)
+    gold = [parse_gold("0-0 1-1 1p2", "x"), parse_gold("0-0 0p1", "x")]
+    assert score_alignments(gold, [{(0, 0), (1, 2), (2, 2)}, {(0, 1)}]).error_rate == pytest.approx(3 / 7)
     assert score_alignments(gold, [set(), set()]).error_rate == 1
     with pytest.raises(ValueError):
         score_alignments(gold, [set()])
@@ -210,14 +198,6 @@ def test_the_diagonal() -> None:
     assert diagonal(2, 4) == {(0, 0), (0, 1), (1, 2), (1, 3)}
     assert diagonal(4, 2) == {(1, 0), (3, 1)}
     assert diagonal(0, 2) == diagonal(2, 0) == frozenset()
-
-
-@given(LINKS, LINKS, LINKS)
-def test_scores_lie_where_they_must(sure: frozenset[Link], possible: frozenset[Link], found: frozenset[Link]) -> None:
-    score = score_alignments([Gold(sure, sure | possible)], [found])
-    assert 0 <= score.precision <= 1 and 0 <= score.recall <= 1 and 0 <= score.error_rate <= 1
-    hits = score.recall * len(sure) + score.precision * len(found)
-    assert score.error_rate == pytest.approx(1 - hits / (len(sure) + len(found)) if sure or found else 0.0)
 
 
 @given(LINKS)

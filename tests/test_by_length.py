@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from nmt.evaluation.by_length import (
     COLUMNS,
-    LengthRow,
     SystemScores,
     bins_by_length,
+    bleu_by_length,
     format_rows,
     format_scores,
-    score_system,
 )
 from nmt.evaluation.metrics import bootstrap_bleu, sentence_statistics
 from nmt.evaluation.writing import lengths
+from tests.figures import scoring_of
 
 
 def test_the_columns_of_the_contract() -> None:
@@ -45,9 +45,7 @@ def test_bins_by_hand() -> None:
 def test_every_sentence_is_in_the_one_bin_that_has_its_length(lengths: list[int], edges: list[int]) -> None:
     bins = bins_by_length(np.array(lengths), edges).values()
     assert sorted(member for each in bins for member in each.members.tolist()) == list(range(len(lengths)))
-    for each in bins:
-        assert len(each.members)
-        assert all(each.low <= lengths[member] <= each.high for member in each.members.tolist())
+    assert all(each.low <= lengths[member] <= each.high for each in bins for member in each.members.tolist())
     ends = [end for each in bins for end in (each.low, each.high)]
     assert ends == sorted(ends)
 
@@ -57,43 +55,28 @@ REFERENCES = ["u v w x", "u v w x y", "u v w x y z.", "k l m n o p", "u"]
 HYPOTHESES = ["u v w x", "u v w", "u v w x z y.", "k l m n", "u"]
 
 
-def scored(
-    sources: list[str],
-    hypotheses: list[str],
-    references: list[str],
-    *,
-    bins: tuple[int, ...],
-    resamples: int,
-    others: Sequence[list[str]] = (),
-) -> SystemScores:
-    """By the words of the sources, with BLEU's tokenizer 13a."""
-    return score_system(
-        "me",
-        lengths(sources, "words"),
-        hypotheses,
-        references,
-        tokenizer="13a",
-        bins=bins,
-        resamples=resamples,
-        others=others,
-    )
+def scored(*seeds: list[str], edges: Sequence[int] = (3, 5), resamples: int = 50) -> SystemScores:
+    """On the references, by the words of the sources."""
+    return scoring_of(REFERENCES, lengths(SOURCES, "words"), edges, resamples).score("me", *seeds)
 
 
 def test_a_row_is_the_score_of_its_sentences() -> None:
-    rows = scored(SOURCES, HYPOTHESES, REFERENCES, bins=(3, 5), resamples=200).rows
-    short, long = rows
+    short, long = scored(HYPOTHESES, resamples=200).rows
     assert (short.system, short.low, short.high, short.n) == ("me", 0, 3, 3)
     assert (long.low, long.high, long.n) == (6, 7, 2)
     inside = sacrebleu.corpus_bleu(HYPOTHESES[2:4], [REFERENCES[2:4]])
     assert long.bleu == pytest.approx(inside.score)
     assert long.length_ratio == (7 + 4) / (7 + 6) == inside.sys_len / inside.ref_len  # the full stop is a word
     assert long.bleu_low < long.bleu < long.bleu_high
+    measured = lengths(SOURCES, "words")
+    of_bins = bleu_by_length(measured, HYPOTHESES, REFERENCES, "13a", (3, 5))
+    assert of_bins == {(0, 3): short.bleu, (6, 7): long.bleu}
 
 
 def test_one_sentence_has_no_spread_and_blank_references_no_ratio() -> None:
-    [row] = scored(["a"], ["u v w x y"], ["u v w x z"], bins=(3,), resamples=20).rows
+    [row] = scoring_of(["u v w x z"], [1], (3,)).score("me", ["u v w x y"]).rows
     assert row.bleu_low == row.bleu == row.bleu_high > 0
-    [row] = scored(["a"], ["u"], [""], bins=(3,), resamples=20).rows
+    [row] = scoring_of([""], [1], (3,)).score("me", ["u"]).rows
     assert (row.bleu, row.length_ratio) == (0, 0)
 
 
@@ -101,31 +84,14 @@ def test_the_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> 
     generator = np.random.default_rng(6)
     references = [" ".join(generator.choice(list("abcdefgh"), 12)) for _ in range(60)]
     hypotheses = [" ".join(w if generator.random() < 0.8 else "x" for w in line.split()) for line in references]
-    [row] = scored(references, hypotheses, references, bins=(20,), resamples=2000).rows
+    [row] = scoring_of(references, [12] * 60, (20,), 2000).score("me", hypotheses).rows
     others = bootstrap_bleu(sentence_statistics(hypotheses, references, "13a"), 2000, seed=7)
     assert np.mean(others < row.bleu_low) == pytest.approx(0.025, abs=0.01)
     assert np.mean(others > row.bleu_high) == pytest.approx(0.025, abs=0.01)
 
 
-def test_the_interval_of_several_trainings_is_that_of_their_mean() -> None:
-    """Of two trainings of which one is perfect in every resample it lies halfway between the other's and 100."""
-    references = ["u v w x", "k l m n o p", "a b c d e"]
-    hypotheses = ["u v w x", "k l m n", "a b c d f"]
-
-    def row(first: list[str], others: list[list[str]]) -> LengthRow:
-        [only] = scored(references, first, references, bins=(9,), resamples=50, others=others).rows
-        return only
-
-    one = row(hypotheses, [])
-    for first, other in ((hypotheses, references), (references, hypotheses)):
-        both = row(first, [other])
-        assert both.bleu_low == pytest.approx((one.bleu_low + 100) / 2)
-        assert both.bleu_high == pytest.approx((one.bleu_high + 100) / 2)
-    assert one.bleu_low < one.bleu_high
-
-
-def test_score_system_and_how_it_reads() -> None:
-    system = scored(SOURCES, HYPOTHESES, REFERENCES, bins=(5,), resamples=10)
+def test_scores_as_numbers_and_as_text() -> None:
+    system = scored(HYPOTHESES, edges=(5,))
     numbers = system.as_dict()
     assert numbers["BLEU"]["score"] == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     assert "tok:13a" in numbers["BLEU"]["signature"]
@@ -139,16 +105,16 @@ def test_score_system_and_how_it_reads() -> None:
 
 def test_of_several_trainings_the_means_are_reported_and_each_is_kept() -> None:
     worse = ["u v", "u v w", "u v w x z y.", "k l", "u"]
-    one, other, both = (
-        scored(SOURCES, first, REFERENCES, bins=(3, 5), resamples=50, others=others)
-        for first, others in ((HYPOTHESES, []), (worse, []), (HYPOTHESES, [worse]))
-    )
-    for k in range(2):
-        assert both.rows[k].bleu == pytest.approx((one.rows[k].bleu + other.rows[k].bleu) / 2)
-        assert both.rows[k].length_ratio == pytest.approx((one.rows[k].length_ratio + other.rows[k].length_ratio) / 2)
+    one, other, both = (scored(*seeds) for seeds in ([HYPOTHESES], [worse], [HYPOTHESES, worse]))
+    for mean, *each in zip(both.rows, one.rows, other.rows, strict=True):
+        assert mean.bleu == pytest.approx((each[0].bleu + each[1].bleu) / 2)
+        assert mean.length_ratio == pytest.approx((each[0].length_ratio + each[1].length_ratio) / 2)
     for name in ("bleu", "chrf"):
         assert both.scores[name].value == pytest.approx((one.scores[name].value + other.scores[name].value) / 2)
     assert both.seeds == (tuple(row.bleu for row in one.rows), tuple(row.bleu for row in other.rows))
     assert both.as_dict()["bleu_by_seed"] == both.seeds and "bleu_by_seed" not in one.as_dict()
-    twice = scored(SOURCES, worse, REFERENCES, bins=(3, 5), resamples=50, others=[worse])
-    assert twice.rows == other.rows
+    assert scored(worse, worse).rows == other.rows
+    # of two trainings of which one is perfect in every resample, the interval lies halfway between the other's and 100
+    _, long = scored(HYPOTHESES, REFERENCES).rows
+    assert long.bleu_low == pytest.approx((one.rows[1].bleu_low + 100) / 2) and one.rows[1].bleu_low < long.bleu_low
+    assert long.bleu_high == pytest.approx((one.rows[1].bleu_high + 100) / 2)

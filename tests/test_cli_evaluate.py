@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sacrebleu
@@ -31,7 +32,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder, which is the working directory, with a test set and the output of two systems; with few resamples."""
-    monkeypatch.setattr("nmt.experiments.evaluation.Evaluation", partial(Evaluation, bootstrap=20))
+    monkeypatch.setattr("nmt.evaluation.by_length.Evaluation", partial(Evaluation, bootstrap=20))
     for name, lines in {"src": SOURCES, "ref": REFERENCES, "good": GOOD, "bad": BAD}.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -138,12 +139,16 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
 ) -> None:
     monkeypatch.chdir(models)
     systems = ("--system=a=bahdanau", "--hypotheses=a=ref", "--system=b=none", "--system=file=ref")
-    metrics = Path("bahdanau/metrics.jsonl")
-    lines = ({"split": "validation", "step": step, "best": step == 1500} for step in (1500, 1584))
-    metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    line = {"split": "validation"}
+    validations: list[dict[str, Any]] = [line | {"step": step, "best": step == 1500} for step in (1500, 1584)]
+    average: dict[str, Any] = {"split": "average", "step": 1584, "updates": [300, 1500], "best": True}
+    metrics = {Path("bahdanau/metrics.jsonl"): validations, Path("none/metrics.jsonl"): [*validations, average]}
+    for path, lines in metrics.items():
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     options = ("--device", "cpu", "--beam-size", "3", "--output", f"{tmp_path}/curve.png")
     code, _, err = run(length_curve.main, *TEST_SET, *systems, *options, "--verbose")
-    metrics.unlink()
+    for path in metrics:
+        path.unlink()
     assert code == 0
     assert translating(err) == ["none"], "only the other run translates"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -151,10 +156,9 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     ]
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100)
-    of_run = {"source_language": "x", "target_language": "y", "length_penalty": 1.0}
     assert numbers["runs"] == {
-        "a": [of_run | {"beam_size": 2, "updates": [1500]}],
-        "b": [of_run | {"beam_size": 3, "updates": []}],
+        "a": [{"languages": "x to y", "search": "beam 2, length penalty 1", "update": "1,500"}],
+        "b": [{"languages": "x to y", "search": "beam 3, length penalty 1", "update": "mean of 2 from 300 to 1,500"}],
         "file": [],
     }
 

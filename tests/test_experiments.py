@@ -16,10 +16,11 @@ import yaml
 from nmt.cli.experiment import main
 from nmt.config import Config, dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
+from nmt.evaluation.alignment import read_gold
 from nmt.evaluation.by_length import UNTRAINED
-from nmt.experiments import scores
+from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
-from nmt.experiments.results import drawn_files, results, write_results
+from nmt.experiments.results import draw_all, drawn_files, is_translated, translate_all, write_results
 from nmt.experiments.schema import load_experiment
 from nmt.experiments.training import Job, remaining, run_jobs
 from nmt.runs.directory import RunDirectory
@@ -55,8 +56,6 @@ def trained(run: Run, **how: Any) -> None:
         ({"outptu": "x"}, "outptu: unknown key; nearest: output"),
         ({"jobs": "two"}, "jobs: found 'two'"),
         ({"seeds": [1, 1]}, "seeds: a seed is given twice: [1, 1]"),
-        ({"seeds": []}, "seeds: found a list of 0"),
-        ({"systems": {}}, "systems: found a section"),
         ({"systems": {"a": 3}}, "systems.a: found 3"),
         ({"systems": {"a/b": {}}}, "systems: 'a/b' "),
         ({"systems": {"tests": {}}}, "systems: 'tests' "),
@@ -64,10 +63,6 @@ def trained(run: Run, **how: Any) -> None:
         (
             {"tests": {"t": {"source": "a", "reference": "b", "draw": ["curv"]}}},
             "tests.t.draw[0]: 'curv' is not one of curve, diagnosis; nearest: curve",
-        ),
-        (
-            {"tests": {"t": {"source": "a", "reference": "b", "gold": {"links": "c", "first": 2}}}},
-            "tests.t.gold.first: found 2",
         ),
     ],
 )
@@ -82,11 +77,10 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("base: 1\nseeds: 2\nsystems: {a: [1]}\n")
     with pytest.raises(ConfigError) as error:
         load_experiment(tmp_path / "x.yaml")
-    keys = {problem.split(": ")[1] for problem in error.value.problems}
-    assert keys == {"base", "output", "seeds", "systems.a"}
+    assert {problem.split(": ")[1] for problem in error.value.problems} == {"base", "output", "seeds", "systems.a"}
 
 
-def test_what_is_wrong_with_systems_is_reported_with_the_system(tmp_path: Path) -> None:
+def test_what_is_wrong_with_systems_is_reported_with_the_system_and_with_the_base_once(tmp_path: Path) -> None:
     systems = {
         "type-alone": {"model.attention.type": "none"},
         "typing": {"training.upd": 5, "traning.updates": 3},
@@ -96,19 +90,12 @@ def test_what_is_wrong_with_systems_is_reported_with_the_system(tmp_path: Path) 
     with pytest.raises(ConfigError) as error:
         plan_of(path)
     *others, two, three = error.value.problems
-    assert any(
-        one.startswith(f"{path}: systems.type-alone: model.attention.score: has no effect with 'none'")
-        for one in others
-    )
+    assert others[0].startswith(f"{path}: systems.type-alone: model.attention.")
     for one in others:
         assert one.startswith(f"{path}: systems.type-alone: model.attention.")
         assert one.endswith("""to replace the whole section: 'model.attention: {type: "none"}'""")
     assert two == f"{path}: systems.typing: training.upd: unknown key; nearest: updates"
     assert three == f"{path}: systems.typing: traning: unknown key; nearest: training"
-
-
-def test_problems_of_the_base_are_reported_once(tmp_path: Path) -> None:
-    path = write_experiment(tmp_path)
     (tmp_path / "base.yaml").write_text("sead: 1\n")
     with pytest.raises(ConfigError) as error:
         plan_of(path)
@@ -150,27 +137,21 @@ def test_runs_lie_by_system_or_by_system_and_seed(tmp_path: Path) -> None:
         seeds.only(["none:3"])
 
 
-def test_the_test_set_of_the_base_is_the_default(tmp_path: Path) -> None:
-    plan = plan_of(write_experiment(tmp_path))
+def test_where_test_sets_are_translated(tmp_path: Path) -> None:
+    """The test set of the base, which is the default, by training; others outside of the runs."""
+    path = write_experiment(tmp_path)
+    plan = plan_of(path)
     assert plan.tests["test"].source == str(tmp_path / "test.low") and plan.tests["test"].bins == (2,)
     assert plan.translated_in_training(plan.runs[0], "test")
     assert plan.translations(plan.runs[0], "test") == tmp_path / "out/none/test.hypotheses.txt"
-    assert plan.scores(plan.runs[0], "test") == tmp_path / "out/tests/test/none.json"
     assert (plan.curve("test").name, plan.diagnosis("test").name) == ("length_curve", "diagnosis")
-
-
-def test_other_test_sets_are_translated_outside_of_the_runs(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tests: missing, and data.test of .*base.yaml is not two whole files"):
+        plan_of(path, "data.test=null")
     other = {"source": str(tmp_path / "test.low"), "reference": str(tmp_path / "test.low"), "bins": [3, 4]}
     plan = plan_of(write_experiment(tmp_path, tests={"other": other}, seeds=[2]))
     assert not plan.translated_in_training(plan.runs[0], "other") and plan.tests["other"].bins == (3, 4)
     assert plan.translations(plan.runs[0], "other") == tmp_path / "out/tests/other/none.seed-2.txt"
     assert (plan.curve("other").name, plan.diagnosis("other").name) == ("other", "other.why")
-
-
-def test_a_base_without_a_test_set_needs_test_sets(tmp_path: Path) -> None:
-    path = write_experiment(tmp_path)
-    with pytest.raises(ConfigError, match=r"tests: missing, and data.test of .*base.yaml is not two whole files"):
-        plan_of(path, "data.test=null")
 
 
 def test_settings_come_last_and_leave_what_the_experiment_decides(tmp_path: Path) -> None:
@@ -205,10 +186,6 @@ def replaced(file: Path, content: bytes) -> Iterator[None]:
 # --- what is left to do -----------------------------------------------------------------------------------------------
 
 
-def left(run: Run) -> tuple[tuple[str, ...] | None, str]:
-    return remaining(run)
-
-
 def changed(run: Run, **changes: Any) -> Run:
     """The run with other values of dotted keys, the dots written as two underscores."""
     values = run.config.model_dump()
@@ -223,25 +200,25 @@ def changed(run: Run, **changes: Any) -> Run:
 
 def test_a_run_is_new_stopped_or_finished(tmp_path: Path) -> None:
     run = plan_of(write_experiment(tmp_path)).runs[0]
-    assert left(run) == ((), "new")
+    assert remaining(run) == ((), "new")
     run.path.mkdir(parents=True)
     RunDirectory(run.path).config.write_text(dump_config(run.config))
-    assert left(run) == (("--overwrite",), "stopped before anything was saved, starts again")
+    assert remaining(run) == (("--overwrite",), "stopped before anything was saved, starts again")
     trained(run, overwrite=True, stop_after=3)
-    assert left(run) == (("--resume",), "to be resumed after update 3")
+    assert remaining(run) == (("--resume",), "to be resumed after update 3")
     trained(run, resume=True)
-    assert left(run) == (None, "finished after update 4")
+    assert remaining(run) == (None, "finished after update 4")
     lines = (run.path / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run.path / "metrics.jsonl").write_text("".join(line for line in lines if '"test"' not in line))
-    assert left(run) == (("--resume",), "to be resumed after update 4"), "its test set is not scored"
+    assert remaining(run) == (("--resume",), "to be resumed after update 4"), "its test set is not scored"
 
 
 def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finished: tuple[Path, Plan]) -> None:
     folder, run = finished[0], finished[1].runs[0]
-    assert left(changed(run, threads=1, training__log_every=7)) == (None, "finished after update 4")
+    assert remaining(changed(run, threads=1, training__log_every=7)) == (None, "finished after update 4")
     more = (("--resume",), "to be resumed after update 4")
-    assert left(changed(run, training__updates=6)) == more
-    assert left(changed(run, decoding__beam_size=3)) == left(changed(run, evaluation__bins=[3])) == more
+    assert remaining(changed(run, training__updates=6)) == more
+    assert remaining(changed(run, decoding__beam_size=3)) == remaining(changed(run, evaluation__bins=[3])) == more
     with pytest.raises(ConfigError) as error:
         remaining(changed(run, training__updates=3, training__batch_tokens=99))
     batch, fewer = error.value.problems
@@ -254,80 +231,69 @@ def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finis
         pytest.raises(ConfigError, match="its corpora have changed"),
     ):
         remaining(run)
-
-
-def test_a_damaged_last_checkpoint_is_left_to_resuming(finished: tuple[Path, Plan]) -> None:
-    run = finished[1].runs[0]
     with replaced(run.path / "checkpoints/last/training.json", b"{"):
-        assert left(run) == (("--resume",), "to be resumed")
+        assert remaining(run) == (("--resume",), "to be resumed"), "resuming explains the damage"
 
 
-# --- scores and results -----------------------------------------------------------------------------------------------
+# --- translations and results -----------------------------------------------------------------------------------------
 
 
-def test_scores_and_results_of_two_seeds(tmp_path: Path) -> None:
+def test_results_of_two_seeds(tmp_path: Path) -> None:
     links = tmp_path / "test.gold"
-    path = write_experiment(tmp_path, {"b": {}}, seeds=[1, 2])
-    (tmp_path / "copy.up").write_bytes((tmp_path / "test.up").read_bytes())
     links.write_text("0-0\n" * 20)
-    own = {"source": str(tmp_path / "test.low"), "reference": str(tmp_path / "test.up"), "gold": {"links": str(links)}}
-    values = yaml.safe_load(path.read_text()) | {"tests": {"test": own}}
-    path.write_text(yaml.safe_dump(values))
+    files = {"source": str(tmp_path / "test.low"), "reference": str(tmp_path / "test.up")}
+    path = write_experiment(tmp_path, {"b": {}}, seeds=[1, 2], tests={"test": files | {"gold": {"links": str(links)}}})
     plan = plan_of(path)
     for run in plan.runs:
         trained(run)
-        assert not scores.is_scored(plan, run, "test")
-        scores.score(plan, run, "test")
-        assert scores.is_scored(plan, run, "test")
-    kept = [json.loads(plan.scores(run, "test").read_text()) for run in plan.runs]
-    [row] = results(plan)
-    assert row["bleu"] == pytest.approx(sum(each["BLEU"]["score"] for each in kept) / 2)
-    assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
-    assert row["aer"] == pytest.approx(sum(each["alignment"]["likeliest"]["error_rate"] for each in kept) / 2)
-    assert (row["seeds"], row["updates"], row["bleu_from_40"]) == (2, 4, None)
-    for run, each in zip(plan.runs, kept, strict=True):
-        own_scores = json.loads((run.path / "test.scores.json").read_text())
-        assert [each[name] for name in ("BLEU", "chrF")] == [own_scores[name] for name in ("BLEU", "chrF")]
-
     assert drawn_files(plan) is None
-    (tmp_path / "out/length_curve.png").write_text("")
-    picture = tmp_path / "out/length_curve.png"
-    write_results(plan, [row], [picture])
-    assert drawn_files(plan) == [picture]
-    for bleu in (30.0, 0.6):
-        write_results(plan, [row | {"bleu": bleu}], [picture])
-        page = (tmp_path / "out/results.md").read_text("utf-8")
-        assert "| test | b | 2 |" in page and (UNTRAINED in page) == (bleu < 2)
-    other = tmp_path / "test.gold"
-    other.write_text("0-0 0-0\n" * 20)
-    assert not scores.is_scored(plan, plan.runs[0], "test") and scores.is_translated(plan, plan.runs[0], "test")
-    scores.score(plan, plan.runs[0], "test")
-    assert drawn_files(plan) is None, "what it was drawn of has changed"
+    page = draw_all(plan, lambda line: None)
+    written = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
+    [row] = written["rows"]
+    of_runs = [json.loads((run.path / "test.scores.json").read_text("utf-8")) for run in plan.runs]
+    for name, label in (("bleu", "BLEU"), ("chrf", "chrF")):
+        assert row[name] == pytest.approx(sum(each[label]["score"] for each in of_runs) / 2)
+    assert row["bleu_by_seed"] == pytest.approx([each["BLEU"]["score"] for each in of_runs])
+    assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
+    gold = read_gold(files["source"], files["reference"], links)
+    reports = [score_alignment(run.path, gold) for run in plan.runs]
+    assert row["aer"] == pytest.approx(sum(each["likeliest"]["error_rate"] for each in reports if each) / 2)
+    assert (row["seeds"], row["updates"], row["bleu_retained"]) == (2, 4, None)
+    assert "| test | b | 2 |" in page and (UNTRAINED in page) == (row["bleu"] < 2)
+
+    drawn = drawn_files(plan)
+    assert drawn is not None and tmp_path / "out/length_curve.png" in drawn
+    write_results(plan, [row | {"bleu": 30.0 if row["bleu"] < 2 else 0.6}], drawn)
+    assert (UNTRAINED in (tmp_path / "out/results.md").read_text("utf-8")) == (row["bleu"] >= 2)
+    links.write_text("0-0 0-0\n" * 20)
+    assert drawn_files(plan) is None, "what the results were made from has changed"
 
 
-def test_translations_and_scores_are_those_of_what_they_were_made_from(finished: tuple[Path, Plan]) -> None:
-    folder, plan = finished
+def test_translations_and_results_are_those_of_what_they_were_made_from(finished: tuple[Path, Plan]) -> None:
+    folder, _ = finished
+    files = {"source": str(folder / "validation.low"), "reference": str(folder / "validation.up"), "draw": []}
+    plan = plan_of(write_experiment(folder, {"none": SYSTEMS["none"]}, tests={"other": files}))
     [run] = plan.runs
-    scores.score(plan, run, "test")
 
     def state(run: Run = run) -> tuple[bool, bool]:
-        return scores.is_translated(plan, run, "test"), scores.is_scored(plan, run, "test")
+        current = replace(plan, runs=(run,))
+        return is_translated(current, run, "other"), drawn_files(current) is not None
 
-    files = {
+    assert state() == (False, False)
+    translate_all(plan, lambda line: None, lambda: None)
+    draw_all(plan, lambda line: None)
+    changes = {
         run.path / "checkpoints/best/model.safetensors": (False, False),
-        folder / "test.low": (False, False),
-        plan.translations(run, "test"): (False, False),
-        folder / "test.up": (True, False),
+        folder / "validation.low": (False, False),
+        plan.translations(run, "other"): (False, False),
+        folder / "validation.up": (True, False),
     }
-    for file, expected in files.items():
+    for file, expected in changes.items():
         with replaced(file, file.read_bytes() + b"\n"):
             assert state() == expected, file
         assert state() == (True, True)
-    assert state(changed(run, decoding__beam_size=3)) == (False, False)
-    assert state(changed(run, evaluation__bins=[3], evaluation__bootstrap=11)) == (True, False)
-    moved = plan.translations(run, "test").rename(folder / "moved")
-    assert state() == (False, False)
-    moved.rename(plan.translations(run, "test"))
+    assert state(changed(run, decoding__beam_size=3)) == (False, True)
+    assert state(changed(run, evaluation__bootstrap=11)) == (True, False)
 
 
 # --- side by side -----------------------------------------------------------------------------------------------------
@@ -335,6 +301,7 @@ def test_translations_and_scores_are_those_of_what_they_were_made_from(finished:
 CHILD = """
 import os, signal, sys, time
 def main():
+    print("of the data", flush=True)
     print("began", *sys.argv[1:], flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     while not os.path.exists(sys.argv[1]):
@@ -360,10 +327,11 @@ def test_jobs_run_side_by_side_and_their_lines_are_labelled(module: str, tmp_pat
             gate.touch()  # only two at once can open it
 
     jobs = [Job(label, (str(gate), code), module) for label, code in (("a", "0"), ("b", "3"), ("c", "0"))]
-    assert run_jobs(jobs, 2, say, lambda: None) == {"a": 0, "b": 3, "c": 0}
+    assert run_jobs(jobs, 2, say, lambda: None, {"of the data"}) == {"a": 0, "b": 3, "c": 0}
     assert {f"{label}: ended" for label in "abc"} < set(said) and f"a: began {gate} 0" in said
     began = [number for number, line in enumerate(said) if "began" in line]
     assert max(began) > said.index("a: ended") or max(began) > said.index("b: ended"), "the third had to wait"
+    assert not any("of the data" in line for line in said), "it was said before"
 
 
 def test_a_stop_is_passed_on_and_nothing_else_is_started(module: str, tmp_path: Path) -> None:
@@ -431,7 +399,7 @@ def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsy
     said = capsys.readouterr().err
     assert "none: dry run: everything that training needs is there" in said
     assert "dry run: 2 of 2 runs would be trained" in said and not (tmp_path / "out").exists()
-    assert main(["--config", str(path), "--set", "tokenizer={type: bpe, vocabulary: 5}"]) == 2
+    assert main(["--config", str(path), "--set", "device=cuda:77"]) == 2
     said = capsys.readouterr().err
     assert "none: nmt-train ended with code 2; see its messages above" in said
     overwriting = ["--only", "none", "--set", "training.clip=2.0", "--overwrite", "none"]

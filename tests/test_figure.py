@@ -74,6 +74,7 @@ def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) 
     said = finish(start("--config", file))
     for label in ("none:1", "none:2", "bahdanau:1", "bahdanau:2"):
         assert f"{label}: test set: BLEU" in said
+    assert said.count("pairs read") == 1, "the report of the data that all runs have in common"
 
     killed = tmp_path / "killed"
     process = start("--config", file, "--output", killed)

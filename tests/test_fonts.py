@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from nmt.errors import NmtWarning
 from nmt.evaluation.figures import style as plots
-from nmt.evaluation.figures.style import fonts_for, plain, png, style, svg
+from nmt.evaluation.figures.style import fonts_for, png, style, svg
 
 ARABIC = "السلام"
 
@@ -38,8 +38,3 @@ def test_the_font_of_matplotlib_has_most_of_europe_and_the_near_east(text: str) 
 def test_only_a_text_that_needs_them_has_other_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plots, "other_fonts", lambda: ["Noto Sans Thai"])
     assert (fonts_for("latin"), fonts_for("ไทย")) == (["DejaVu Sans"], ["DejaVu Sans", "Noto Sans Thai"])
-
-
-def test_joiners_stay_and_other_controls_are_shown() -> None:
-    assert plain("می\u200cخواهم \u200d", 20) == "می\u200cخواهم \u200d"
-    assert plain("\u202eabc\u2066", 20) == "·abc·"

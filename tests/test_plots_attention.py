@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from nmt.evaluation.figures.attention import AttentionMap, attention_image, draw_attention
 from nmt.evaluation.figures.style import plain, png, style
-from tests.figures import IGNORE_BOXES, NASTY, boxes
+from tests.figures import IGNORE_BOXES, NASTY, boxes, on_the_page
 
 
 @IGNORE_BOXES
@@ -45,8 +45,7 @@ def drawn(source: Sequence[str], target: Sequence[str], caption: Sequence[str] =
 @pytest.mark.parametrize(("source", "target"), [(12, 10), (1, 1), (3, 150), (150, 3)])
 def test_cells_are_squares_and_nothing_is_cut_off(source: int, target: int) -> None:
     figure = drawn([f"word{k}" for k in range(source)], [f"Wort{k}" for k in range(target)], ["A caption. " * 20])
-    for text, box in boxes(figure):
-        assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height, text
+    on_the_page(figure)
     shown = figure.axes[0].bbox
     assert shown.width / source == pytest.approx(shown.height / target)
     assert max(figure.get_size_inches()) < 11

@@ -1,28 +1,25 @@
 """The length curve: nothing clipped or overlapping, every number in its place, weak evidence hollow."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.transforms import Bbox
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
-from nmt.evaluation.diagnosis import MEASURES
-from nmt.evaluation.figures.diagnosis import draw_diagnosis
-from nmt.evaluation.figures.length_curve import Origin, bleu_by_length_image, draw_bleu_by_length
+from nmt.evaluation.figures.length_curve import Origin
 from nmt.evaluation.figures.style import style
 from nmt.evaluation.metrics import Score
 from nmt.evaluation.writing import BinnedBy
 from tests.figures import (
     ABOUT,
-    DECADES,
     FEW,
     SCORES,
     boxes,
     centre_of_last,
     draw,
     inside,
-    reasons,
+    on_the_page,
     system,
     systems,
     with_few,
@@ -40,12 +37,9 @@ from tests.figures import (
     ],
     ids=["six", "narrow", "outlier", "single bin", "wide names"],
 )
-def test_nothing_is_clipped_and_no_text_overlaps(several: list[SystemScores]) -> None:
+def test_nothing_is_clipped_and_no_text_overlaps(several: Sequence[SystemScores]) -> None:
     figure = draw(several)
-    found = boxes(figure)
-    whole = Bbox.from_extents(0, 0, figure.bbox.width, figure.bbox.height)
-    for text, box in found:
-        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
+    found = on_the_page(figure)
     for k, (one, box) in enumerate(found):
         for other, another in found[k + 1 :]:
             assert not box.overlaps(another), (one, other)
@@ -64,6 +58,8 @@ def test_what_the_figure_says() -> None:
         "test_lenstrat: 3,200 sentences.\nBands: 95% bootstrap intervals (1,000 resamples).\n"
         "sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
     )
+    about = replace(ABOUT, binned_by=BinnedBy("source", "characters"))
+    assert "Source length (characters)" in [text for text, _ in boxes(draw(systems(1), about=about))]
 
 
 def test_the_curve_goes_through_the_numbers() -> None:
@@ -84,14 +80,7 @@ def test_the_curve_goes_through_the_numbers() -> None:
 
 
 def test_no_marker_is_clipped() -> None:
-    perfect = system("perfect", best=100.0)
-    inside(draw([replace(perfect, seeds=((100.0,) * 8, (99.5,) * 8)), system("bad", best=0.0)]))
-    worst = reasons("a", DECADES)
-    means = np.tile([[0.0], [1.0]], (4, len(MEASURES)))
-    for name, values in (("recall", means), ("attention", 0.25 + 0.02 * means), ("failures", 0 * means)):
-        inside(
-            draw_diagnosis([replace(worst, means=values, lows=values, highs=values)], name, about=ABOUT, unit="words")
-        )
+    inside(draw([replace(system("perfect", best=100.0), seeds=((100.0,) * 8, (99.5,) * 8)), system("bad", best=0.0)]))
 
 
 def test_bins_of_few_sentences_are_hollow() -> None:
@@ -112,60 +101,28 @@ def test_bins_of_few_sentences_are_hollow() -> None:
     assert "Hollow points: fewer than 30 sentences, no interval." in caption
 
 
-def test_few_sentences_of_a_validation_are_hollow_too() -> None:
-    """As in every figure, and as the page of a report draws them."""
-    few = with_few(system("a")).rows
-    figure = draw_bleu_by_length(few, "Source length (words)", "BLEU 30.0")
-    hollow, joined = figure.axes[0].get_lines()
-    assert hollow.get_markerfacecolor() == "white" and hollow.get_linestyle() == "None"
-    assert len(np.asarray(hollow.get_xdata())) == sum(row.n < 30 for row in few) == 2
-    assert np.isnan(np.asarray(joined.get_ydata(), np.float64)).tolist() == [row.n < 30 for row in few]
-    note = "Hollow points: fewer than 30 sentences"
-    assert any(note in text for text, _ in boxes(figure))
-    whole = Bbox.from_extents(0, 0, figure.bbox.width, figure.bbox.height)
-    assert all(whole.x0 <= box.x0 and whole.y0 <= box.y0 and box.x1 <= whole.x1 for _, box in boxes(figure))
-    enough = draw_bleu_by_length(system("a").rows, "Source length (words)", "BLEU 30.0")
-    assert len(enough.axes[0].get_lines()) == 1 and not any(note in text for text, _ in boxes(enough))
-    pixels = bleu_by_length_image(few, "Source length (words)", "BLEU 30.0")
-    assert pixels.shape == (320, 480, 3) and pixels.dtype == np.uint8
-
-
 def test_the_caption_tells_what_is_known_of_the_runs() -> None:
-    run = Origin("en", "fr", 5, 1.0, (20000,))
+    run = Origin("en to fr", "beam 5, length penalty 1", "20,000")
     about = replace(ABOUT, origins={"a": [run, run], "b": [run]})
     assert about.caption([40, 60])[0] == (
         "test_lenstrat: 100 sentences. From en to fr. Search: beam 5, length penalty 1. Update: 20,000."
     )
-    about = replace(
-        ABOUT, origins={"a": [run, replace(run, updates=(300, 500))], "b": [replace(run, beam_size=12)], "c": []}
-    )
+    other = replace(run, search="beam 12, length penalty 1", update="")
+    about = replace(ABOUT, origins={"a": [run, replace(run, update="500")], "b": [other], "c": []})
     assert about.caption([100])[0].endswith(
         "From en to fr (a, b). Search: beam 5, length penalty 1 (a); beam 12, length penalty 1 (b). "
-        "Update: 20,000 and mean of 2 from 300 to 500 (a); 20,000 (b)."
+        "Update: 20,000 and 500 (a)."
     )
-    about = replace(ABOUT, origins={"a": [replace(run, updates=())]})
-    assert about.caption([100])[0].endswith("Search: beam 5, length penalty 1.")
     assert replace(ABOUT, origins={"a": [], "b": []}).caption([100])[0] == "test_lenstrat: 100 sentences."
     several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
-    origins = {each.name: [replace(run, updates=(10 ** (k + 1),))] for k, each in enumerate(several)}
-    figure = draw(several, about=replace(ABOUT, origins=origins))
-    for text, box in boxes(figure):
-        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1, text
+    origins = {each.name: [replace(run, update=f"{10 ** (k + 1):,}")] for k, each in enumerate(several)}
+    on_the_page(draw(several, about=replace(ABOUT, origins=origins)))
 
 
 def test_the_caption_names_systems_that_are_not_trained_enough() -> None:
     untrained = replace(system("bad"), scores=SCORES | {"bleu": Score(1.9, "s")})
     texts = [text for text, _ in boxes(draw([system("good"), untrained]))]
     assert f"bad: {UNTRAINED}." in " ".join(" ".join(texts).split())
-
-
-def test_the_axis_says_what_is_counted() -> None:
-    about = replace(ABOUT, binned_by=BinnedBy("source", "characters"))
-    assert "Source length (characters)" in [text for text, _ in boxes(draw(systems(1), about=about))]
-    texts = [
-        text for text, _ in boxes(draw_diagnosis([reasons("a", DECADES)], "failures", about=about, unit="characters"))
-    ]
-    assert {"Source length (characters)", "The same four characters 3 times"} <= set(texts)
 
 
 def test_every_seed_is_drawn_beside_their_mean() -> None:

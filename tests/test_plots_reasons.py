@@ -12,7 +12,7 @@ from nmt.evaluation.diagnosis import MEASURES
 from nmt.evaluation.figures.diagnosis import FIGURES, draw_diagnosis
 from nmt.evaluation.figures.learning import Curve, Curves, draw_learning, learning_curves
 from nmt.evaluation.figures.style import style
-from tests.figures import ABOUT, DECADES, FEW, boxes, reasons
+from tests.figures import ABOUT, DECADES, FEW, boxes, inside, on_the_page, reasons
 
 
 def test_reasons_of_few_sentences_are_hollow() -> None:
@@ -26,6 +26,15 @@ def test_reasons_of_few_sentences_are_hollow() -> None:
         assert hollow.get_markerfacecolor() == "white" and len(np.asarray(hollow.get_xdata())) == 2
         assert np.isnan(np.asarray(joined.get_ydata(), np.float64)).tolist() == [n < 30 for n in FEW]
     assert any("Hollow points: fewer than 30" in text for text, _ in boxes(figure))
+
+
+def test_no_marker_is_clipped_and_the_unit_is_named() -> None:
+    one, values = reasons("a", DECADES), np.tile([[0.0], [1.0]], (4, len(MEASURES)))
+    for name, drawn in (("recall", values), ("attention", 0.25 + 0.02 * values), ("failures", 0 * values)):
+        diagnosis = replace(one, means=drawn, lows=drawn, highs=drawn)
+        figure = draw_diagnosis([diagnosis], name, about=ABOUT, unit="characters")
+        inside(figure)
+    assert "The same four characters 3 times" in [text for text, _ in boxes(figure)]
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -43,9 +52,7 @@ def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple
         assert len(axes.collections) == len(drawn) * (2 if len(bins) == 1 else 1), "a band, and alone an upright line"
     for axes in bars:
         assert [bar.get_height() for bar in axes.patches] == [40] * len(bins)  # type: ignore[attr-defined]
-    whole = figure.bbox
-    for text, box in boxes(figure):
-        assert whole.x0 <= box.x0 and box.x1 <= whole.x1 and whole.y0 <= box.y0 and box.y1 <= whole.y1, text
+    on_the_page(figure)
 
 
 def learning(points: int = 5) -> Curves:

@@ -8,32 +8,38 @@ import pytest
 import sacrebleu
 
 from nmt.errors import ConfigError
-from nmt.evaluation.by_length import SystemScores, score_system
+from nmt.evaluation.by_length import SystemScores, mean_bleu
 from nmt.evaluation.metrics import Integers, bleu_of_statistics, draws, sentence_statistics
 from nmt.evaluation.significance import (
-    Comparison,
     compare_by_length,
     compare_overall,
     format_comparisons,
     format_retention,
-    mean_bleu,
     p_value,
     ranges,
     retention,
 )
+from tests.figures import scoring_of
 
 RANDOM = np.random.default_rng(1)
 REFERENCES = [" ".join(RANDOM.choice(list("abcdefgh"), size=RANDOM.integers(5, 20))) for _ in range(120)]
+LENGTHS = np.array([len(line.split()) for line in REFERENCES])
+SCORING = scoring_of(REFERENCES, LENGTHS, (10, 15), 200)
 
 
 def spoilt(share: float, seed: int) -> list[str]:
-    """The references with N of their words replaced."""
+    """The references with a share of their words replaced."""
     random = np.random.default_rng(seed)
     return [" ".join(word if random.random() > share else "z" for word in line.split()) for line in REFERENCES]
 
 
 def statistics(share: float, seed: int) -> Integers:
     return sentence_statistics(spoilt(share, seed), REFERENCES, "13a")[None]
+
+
+def scored(name: str, *shares: float) -> SystemScores:
+    """A system whose seeds have these shares of their words spoilt."""
+    return SCORING.score(name, *(spoilt(share, 10 * k + sum(map(ord, name))) for k, share in enumerate(shares)))
 
 
 def compare(one: Integers, other: Integers, resamples: int, seed: int) -> tuple[float, float]:
@@ -56,11 +62,8 @@ def test_large_differences_are_seen_and_small_ones_are_not() -> None:
     assert difference > 5 and p < 0.01
     assert compare(bad, good, 500, 1) == (-difference, p)
     assert compare(good, good, 200, 1) == (0.0, 1.0)
-    _, p = compare(good, alike, 500, 1)
-    assert p > 0.05
+    assert compare(good, alike, 500, 1)[1] > 0.05
 
-
-# --- the paired bootstrap is calibrated -------------------------------------------------------------------------------
 
 PAIRS = 250
 
@@ -79,15 +82,11 @@ def alike(pairs: int, sentences: int = 40) -> Integers:
     return np.stack([lengths, lengths, *matches, *(lengths - order for order in range(4))], axis=-1)
 
 
-def within(count: float, rate: float) -> bool:
-    """Whether a rate is within four standard deviations of a binomial: one seed in 16,000 would miss it."""
-    return abs(count - rate * PAIRS) <= 4 * math.sqrt(PAIRS * rate * (1 - rate))
-
-
 def test_no_difference_is_called_one_as_often_as_said() -> None:
     found = np.array([compare(one[None], other[None], 100, k)[1] for k, (one, other) in enumerate(alike(PAIRS))], float)
-    for level in (0.05, 0.5):
-        assert within(int((found < level).sum()), level), (level, (found < level).mean())
+    for level in (0.05, 0.5):  # within four standard deviations of a binomial: one seed in 16,000 would miss it
+        surplus = (found < level).sum() - level * PAIRS
+        assert abs(surplus) <= 4 * math.sqrt(PAIRS * level * (1 - level)), (level, (found < level).mean())
 
 
 def test_the_bootstrap_is_what_a_plain_computation_gives() -> None:
@@ -106,16 +105,14 @@ def test_the_bootstrap_is_what_a_plain_computation_gives() -> None:
     assert found[0] == pytest.approx(real) and found[1] == pytest.approx(expected)
 
 
-# --- the whole test set, and the share retained -----------------------------------------------------------------------
+def test_of_several_trainings_the_mean_counts() -> None:
+    one, two, three = statistics(0.2, 1), statistics(0.3, 2), statistics(0.25, 3)
+    both, _ = compare(np.concatenate((one, two)), three, 100, 1)
+    assert both == pytest.approx((compare(one, three, 100, 1)[0] + compare(two, three, 100, 1)[0]) / 2)
+    assert compare(np.concatenate((one, one)), three, 100, 1) == pytest.approx(compare(one, three, 100, 1))
 
 
-def scored(name: str, *shares: float) -> SystemScores:
-    """A system whose trainings have these shares of their words spoilt, on the words of the references."""
-    first, *others = [spoilt(share, 10 * k + sum(map(ord, name))) for k, share in enumerate(shares)]
-    return score_system(name, LENGTHS, first, REFERENCES, tokenizer="13a", bins=(10, 15), resamples=50, others=others)
-
-
-LENGTHS = np.array([len(line.split()) for line in REFERENCES])
+# --- every two systems ------------------------------------------------------------------------------------------------
 
 
 def test_every_two_systems_on_the_whole_test_set() -> None:
@@ -128,78 +125,16 @@ def test_every_two_systems_on_the_whole_test_set() -> None:
         assert row.p_value == compare(one.statistics, other.statistics, 300, 1)[1]
     assert rows[1].low > 0 and rows[1].p_value == pytest.approx(1 / 301)
     assert rows[0].p_value is not None and rows[0].p_value > 0.05
-    assert format_comparisons(rows[1:2]).startswith(f"good - worse!: {rows[1].difference:+.2f} BLEU [+")
-    assert format_comparisons(rows[1:2]).endswith("], p = 0.003")
+    text = format_comparisons(rows[1:2])
+    assert text.startswith(f"good - worse!: {rows[1].difference:+.2f} BLEU [+") and text.endswith("], p = 0.003")
     assert compare_overall([], resamples=50) == compare_overall(systems[:1], resamples=50) == []
-
-
-def test_the_share_retained_by_hand() -> None:
-    systems = [scored("one", 0.2, 0.25), scored("other", 0.3)]
-    found = retention(systems, LENGTHS, (5, 8), (16, 19), resamples=200)
-    assert found is not None
-    sides = [np.flatnonzero((low <= LENGTHS) & (high >= LENGTHS)) for low, high in ((5, 8), (16, 19))]
-    assert (found.n_short, found.n_long) == tuple(map(len, sides))
-    for each in systems:
-        short, long = (bleu_of_statistics(each.statistics[:, side].sum(axis=1)).mean() for side in sides)
-        share = found.shares[each.name]
-        assert share.share == pytest.approx(long / short)
-        assert share.low < long / short < share.high
-    one, other = found.shares.values()
-    [row] = found.comparisons
-    assert row.difference == pytest.approx(one.share - other.share)
-    assert row.low < row.difference < row.high
-    assert row.p_value is not None and row.p_value > 0.01
-    text = format_retention(found, "source words").splitlines()
-    assert text[0].startswith("share of BLEU retained: BLEU at 16-19 source words (")
-    assert text[1].startswith(f"one: {one.share:.1%} [") and text[-1].endswith(f"], p = {row.p_value:.3f}")
-
-
-def test_short_and_long_sentences_are_resampled_separately() -> None:
-    """Both ranges have the same scores, so that the same draws for both would leave every share at 1."""
-    lines, references = spoilt(0.3, 1) * 2, REFERENCES * 2
-    lengths = np.repeat([5, 15], len(REFERENCES))
-    system = score_system("one", lengths, lines, references, tokenizer="13a", bins=(8,), resamples=10)
-    found = retention([system], lengths, (5, 8), (9, 19), resamples=50)
-    assert found is not None
-    share = found.shares["one"]
-    assert share.share == pytest.approx(1) and share.low < 0.99 and share.high > 1.01
-
-
-def test_a_share_of_nothing_is_undefined() -> None:
-    nothing = score_system("nothing", LENGTHS, [""] * 120, REFERENCES, tokenizer="13a", bins=(8,), resamples=10)
-    assert retention([nothing, scored("one", 0.2)], LENGTHS, (5, 8), (9, 19), resamples=20) is None
-
-
-def test_the_lengths_that_are_compared() -> None:
-    lengths = np.repeat([5, 15, 25, 35], [3, 40, 30, 2])
-    assert ranges(lengths, (10, 20, 30)) == ((11, 20), (21, 30)), "30 sentences and more"
-    assert ranges(lengths, (10, 30)) is None and ranges(lengths[:3], (10,)) is None
-    assert ranges(lengths, (10, 30), (1, 5), (31, 60)) == ((1, 5), (31, 60))
-    assert ranges(lengths, (10, 20, 30), short=(1, 5)) == ((1, 5), (21, 30))
-    assert ranges(lengths[:3], (10,), short=(1, 5)) is None
-    with pytest.raises(ConfigError, match="every short length must be below every long one"):
-        ranges(lengths, (10, 20, 30), (1, 11), (11, 20))
-
-
-# --- by length --------------------------------------------------------------------------------------------------------
-
-
-def compared(
-    systems: dict[str, list[list[str]]], lengths: list[int], references: list[str], bins: tuple[int, ...]
-) -> list[Comparison]:
-    scored = [
-        score_system(
-            name, np.array(lengths), first, references, tokenizer="13a", bins=bins, resamples=50, others=others
-        )
-        for name, (first, *others) in systems.items()
-    ]
-    return compare_by_length(scored, np.array(lengths), bins=bins, resamples=50)
 
 
 def test_every_two_systems_in_every_bin() -> None:
     references, same = ["a b c d e"] * 5, ["a b c d e"] * 5
-    systems = {"x": [same], "y": [["a b c d f"] * 2 + same[:3]], "z": [same, same]}
-    rows = compared(systems, [3, 5, 12, 15, 30], references, bins=(10, 20))
+    scoring = scoring_of(references, [3, 5, 12, 15, 30], (10, 20))
+    seeds = {"x": [same], "y": [["a b c d f"] * 2 + same[:3]], "z": [same, same]}
+    rows = compare_by_length([scoring.score(name, *each) for name, each in seeds.items()], scoring)
     assert [(row.system, row.other, row.lengths, row.n) for row in rows] == [
         (one, other, *bounds)
         for one, other in (("x", "y"), ("x", "z"), ("y", "z"))
@@ -207,15 +142,56 @@ def test_every_two_systems_in_every_bin() -> None:
     ]
     expected = 100 - sacrebleu.corpus_bleu(["a b c d f"] * 2, [references[:2]]).score
     assert rows[0].difference == pytest.approx(expected) and rows[1].difference == 0 == rows[4].difference
-    assert format_comparisons(rows[:1]).startswith(f"x - y  1-10: {expected:+.2f} BLEU [")
-    assert format_comparisons(rows[:1]).endswith("too few sentences for a p-value")
+    text = format_comparisons(rows[:1])
+    assert text.startswith(f"x - y  1-10: {expected:+.2f} BLEU [") and text.endswith("too few sentences for a p-value")
     assert {row.p_value for row in rows} == {None}, "two sentences prove nothing"
-    [row] = compared({"x": [same * 2], "y": [same * 2]}, [1] * 10, references * 2, bins=(10,))
+    scoring = scoring_of(references * 2, [1] * 10)
+    [row] = compare_by_length([scoring.score(name, same * 2) for name in "xy"], scoring)
     assert row.p_value == 1
 
 
-def test_of_several_trainings_the_mean_counts() -> None:
-    one, two, three = statistics(0.2, 1), statistics(0.3, 2), statistics(0.25, 3)
-    both, _ = compare(np.concatenate((one, two)), three, 100, 1)
-    assert both == pytest.approx((compare(one, three, 100, 1)[0] + compare(two, three, 100, 1)[0]) / 2)
-    assert compare(np.concatenate((one, one)), three, 100, 1) == pytest.approx(compare(one, three, 100, 1))
+# --- the share retained -----------------------------------------------------------------------------------------------
+
+
+def test_the_share_retained_by_hand() -> None:
+    systems = [scored("one", 0.2, 0.25), scored("other", 0.3)]
+    found = retention(systems, SCORING, (5, 8), (16, 19))
+    assert found is not None
+    sides = [np.flatnonzero((low <= LENGTHS) & (high >= LENGTHS)) for low, high in ((5, 8), (16, 19))]
+    assert (found.n_short, found.n_long) == tuple(map(len, sides))
+    for each in systems:
+        short, long = (bleu_of_statistics(each.statistics[:, side].sum(axis=1)).mean() for side in sides)
+        share = found.shares[each.name]
+        assert share.share == pytest.approx(long / short) and share.low < long / short < share.high
+    one, other = found.shares.values()
+    [row] = found.comparisons
+    assert row.difference == pytest.approx(one.share - other.share) and row.low < row.difference < row.high
+    assert row.p_value is not None and row.p_value > 0.01
+    text = format_retention(found, "source words").splitlines()
+    assert text[0].startswith("share of BLEU retained: BLEU at 16-19 source words (")
+    assert text[1].startswith(f"one: {one.share:.1%} [") and text[-1].endswith(f"], p = {row.p_value:.3f}")
+    nothing = SCORING.score("nothing", [""] * 120)
+    assert retention([nothing, *systems], SCORING, (5, 8), (16, 19)) is None, "a share of nothing is undefined"
+
+
+def test_short_and_long_sentences_are_resampled_separately() -> None:
+    """Both ranges have the same scores, so that the same draws for both would leave every share at 1."""
+    scoring = scoring_of(REFERENCES * 2, np.repeat([5, 15], len(REFERENCES)), (8,))
+    found = retention([scoring.score("one", spoilt(0.3, 1) * 2)], scoring, (5, 8), (9, 19))
+    assert found is not None
+    share = found.shares["one"]
+    assert share.share == pytest.approx(1) and share.low < 0.99 and share.high > 1.01
+
+
+def test_the_lengths_that_are_compared() -> None:
+    lengths = np.repeat([5, 15, 25, 35], [3, 40, 30, 2])
+    three, two, few = (
+        scoring_of([""] * len(each), each, edges)
+        for each, edges in ((lengths, (10, 20, 30)), (lengths, (10, 30)), (lengths[:3], (10,)))
+    )
+    assert ranges(three) == ((11, 20), (21, 30)), "30 sentences and more"
+    assert ranges(two) is None and ranges(few) is None and ranges(few, short=(1, 5)) is None
+    assert ranges(two, (1, 5), (31, 60)) == ((1, 5), (31, 60))
+    assert ranges(three, short=(1, 5)) == ((1, 5), (21, 30))
+    with pytest.raises(ConfigError, match="--short 1-11 and --long 11-20"):
+        ranges(three, (1, 11), (11, 20))

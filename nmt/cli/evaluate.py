@@ -10,7 +10,7 @@ from nmt.cli.terminal import say
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import format_alignment, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
-from nmt.experiments.evaluation import Systems, score_alignment, score_only
+from nmt.experiments.evaluation import Systems, score_alignment
 from nmt.files import run_name
 
 
@@ -58,12 +58,13 @@ def evaluate(
             raise ConfigError("--gold: has no effect with --hypotheses; attention comes from --model")
         require_attention([model], {"--gold": gold})
         links = read_gold(source, reference, gold, first=gold_first)
-    scored, binned_by = score_only(systems, bins, bleu_tokenizer)
+    scoring = systems.scoring(bins, tokenizer=bleu_tokenizer)
+    [scored] = systems.score(scoring)
     if output is not None:
         write_lines(output, systems.translations[0])
-    scores = scored.as_dict() | {"binned_by": str(binned_by)}
+    scores = scored.as_dict() | {"binned_by": str(scoring.binned_by)}
     print(format_scores(scored))
-    print(format_rows(scored.rows, binned_by.column))
+    print(format_rows(scored.rows, scoring.binned_by.column))
     if model is not None and links is not None:
         scores["alignment"] = score_alignment(model, links, device)
         print(format_alignment(scores["alignment"]))

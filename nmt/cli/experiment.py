@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -65,11 +65,11 @@ def experiment(
         if others := [run.label for run in overwritten if run not in plan.runs]:
             raise ConfigError(f"--overwrite {', '.join(others)}: has no effect with --only {' --only '.join(only)}")
     plan = readable_tests(plan)
-    from nmt.experiments.results import draw_all  # noqa: PLC0415  (slow to import)
-    from nmt.experiments.scores import translate_all  # noqa: PLC0415
-    from nmt.experiments.training import remaining_runs  # noqa: PLC0415
+    from nmt.experiments.results import draw_all, translate_all  # noqa: PLC0415  (slow to import)
+    from nmt.experiments.training import prepare_all, remaining_runs  # noqa: PLC0415
 
     unfinished = remaining_runs(plan, overwritten, say)
+    said: Collection[str] = () if dry_run else prepare_all(plan, unfinished, say)
     with StopRequest() as stop:
 
         def check_stop() -> None:
@@ -80,17 +80,18 @@ def experiment(
             if dry_run:
                 first = {run.system: run.label for run in reversed(plan.runs) if run.label in unfinished}
                 rehearsed = {label: (*unfinished[label], "--dry-run") for label in first.values()}
-                if train_all(plan, rehearsed, described.jobs, stop):
+                if train_all(plan, rehearsed, described.jobs, stop, said):
                     return FAILED
                 trained, tests = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
                 say(f"dry run: {trained}; all would translate {tests}; figures and tables would go to {plan.output}")
                 return 0
-            if train_all(plan, unfinished, described.jobs, stop):
+            if train_all(plan, unfinished, described.jobs, stop, said):
                 return FAILED
             translate_all(plan, say, check_stop)
             if only:
                 for run in plan.runs:
-                    say(f"{run.label}: scores: {', '.join(str(plan.scores(run, test)) for test in plan.tests)}")
+                    files = ", ".join(str(plan.translations(run, test)) for test in plan.tests)
+                    say(f"{run.label}: translations: {files}")
             else:
                 print(draw_all(plan, say), end="")
             return 0
@@ -127,13 +128,15 @@ def readable_tests(plan: Plan) -> Plan:
     return replace(plan, tests=tests)
 
 
-def train_all(plan: Plan, unfinished: Mapping[str, tuple[str, ...]], count: int, stop: StopRequest) -> int:
+def train_all(
+    plan: Plan, unfinished: Mapping[str, tuple[str, ...]], count: int, stop: StopRequest, said: Collection[str]
+) -> int:
     """Run ``nmt-train`` for the unfinished runs, up to ``count`` at a time, each in its own process and with its own
-    options; say which have failed, and return how many. Raises Stopped."""
+    options; say which have failed, and return how many. Lines that were ``said`` are not said again. Raises Stopped."""
     from nmt.experiments.training import run_jobs, training_jobs  # noqa: PLC0415
 
     jobs = training_jobs(plan, unfinished, *verbosity_options())
-    codes = run_jobs(jobs, count, lambda line: say(Result(line)), lambda: stop.signal)  # they choose what to show
+    codes = run_jobs(jobs, count, lambda line: say(Result(line)), lambda: stop.signal, said)  # they choose what to show
     if stop():
         raise Stopped
     failed = {label: code for label, code in codes.items() if code}

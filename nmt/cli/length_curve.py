@@ -10,8 +10,9 @@ from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import ENDINGS
 from nmt.evaluation.figures.files import KINDS, make_folder, stem_of
 from nmt.evaluation.significance import Range
+from nmt.evaluation.writing import BinBy
 from nmt.experiments.evaluation import Systems
-from nmt.experiments.length_curve import BinBy, compare_by_length_of, diagnose_systems
+from nmt.experiments.length_curve import compare_systems, diagnose_systems
 
 
 def length_range(text: str) -> Range:
@@ -73,14 +74,15 @@ def length_curve(
     make_folder(output)  # errors must come before the slow part
     if why:
         systems.refuse_files()
-    curve = compare_by_length_of(systems, bins, bin_by, bleu_tokenizer, short, long)
+    scoring = systems.scoring(bins, bin_by, bleu_tokenizer)
+    curve = compare_systems(systems, scoring, short, long)
     paths = curve.write(output)
     print(curve)
     if curve.retention is None and any(each.comparable for each in curve.systems):
         few = f"fewer than two bins have {MIN_SENTENCES} sentences, or BLEU is 0 at short lengths"
         say(f"share of BLEU retained: {few}; choose lengths with --short and --long")
     if why:
-        diagnoses = diagnose_systems(systems, bins=bins)
+        diagnoses = diagnose_systems(systems, scoring)
         paths += diagnoses.write(f"{output}.why")
         print(diagnoses)
     say("written: " + ", ".join(map(str, paths)))

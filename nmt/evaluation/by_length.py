@@ -1,15 +1,17 @@
-"""Scores by sentence length: the bins, and BLEU of each system in each bin."""
+"""Scores by sentence length: a test set and its bins, and the scores of each system as a whole and in each bin."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt.config.schema import BleuTokenizer
+from nmt.config.schema import BleuTokenizer, Config, Evaluation
 from nmt.evaluation.metrics import (
     METRICS,
     Evidence,
+    Floats,
     Integers,
     Score,
     bleu_of_statistics,
@@ -17,6 +19,8 @@ from nmt.evaluation.metrics import (
     scores_of,
     sentence_statistics,
 )
+from nmt.evaluation.writing import BinBy, BinnedBy, Unit, language_of, lengths, tokenizer_of_systems, unit_of
+from nmt.messages import Say
 
 MIN_SENTENCES = 30
 """A bin with fewer sentences is drawn hollow by default: its mean is weak evidence."""
@@ -106,73 +110,131 @@ def bins_by_length(lengths: Integers, edges: Sequence[int]) -> dict[int, Bin]:
     return bins
 
 
-def training_statistics(
-    seeds: Sequence[Sequence[str]], references: Sequence[str], tokenizer: BleuTokenizer
-) -> Integers:
-    """Compute the sufficient statistics of BLEU for the hypotheses of each seed, (seeds, sentences, STATISTICS)."""
-    return np.stack([sentence_statistics(lines, references, tokenizer) for lines in seeds])
-
-
-def length_rows(system: str, statistics: Integers, groups: Mapping[int, Bin], resamples: int) -> list[LengthRow]:
-    """Score a system in each bin, given its statistics of BLEU, (seeds, sentences, STATISTICS)."""
-    rows = []
-    for number, each in groups.items():
-        inside = statistics[:, each.members]
-        totals = inside.sum(axis=1)
-        bleu = float(bleu_of_statistics(totals).mean())
-        low, high = bleu, bleu
-        if resamples:
-            resampled = bootstrap_bleu(inside, resamples, (SEED, number)).mean(axis=1)
-            low, high = (float(value) for value in np.percentile(resampled, PERCENTILES))
-        words = int(totals[0, 1])
-        ratio = float(totals[:, 0].mean() / words) if words else 0.0
-        rows.append(LengthRow(system, each.low, each.high, len(each.members), bleu, low, high, ratio))
-    return rows
-
-
 def bleu_by_length(
     lengths: Integers,
     hypotheses: Sequence[str],
     references: Sequence[str],
     tokenizer: BleuTokenizer,
     bins: Sequence[int],
-) -> list[LengthRow]:
-    """Compute BLEU of one system in each bin that has sentences, without intervals: they end where BLEU is."""
-    statistics = training_statistics([hypotheses], references, tokenizer)
-    return length_rows("", statistics, bins_by_length(lengths, bins), 0)
-
-
-def score_system(
-    name: str,
-    lengths: Integers,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    *,
-    tokenizer: BleuTokenizer,
-    bins: Sequence[int],
-    resamples: int,
-    others: Sequence[Sequence[str]] = (),
-) -> SystemScores:
-    """Score one system with each metric on the whole test set, and with BLEU in each bin that has sentences.
-
-    ``bins`` are the maximum lengths, ascending; longer sentences form one more bin. ``lengths`` are (sentences,), in
-    any unit. ``others`` are the hypotheses of more seeds of the system: all scores are then means over the seeds, and
-    the interval is that of the mean with the same resamples for all seeds: it measures the variance due to the
-    sentences.
-    """
-    every = (hypotheses, *others)
-    of_seeds = [scores_of(Evidence(lines, references, tokenizer)) for lines in every]
-    scores = {
-        metric: Score(float(np.mean([seed[metric].value for seed in of_seeds])), score.signature)
-        for metric, score in of_seeds[0].items()
+) -> dict[tuple[int, int], float]:
+    """Compute BLEU of one system in each bin that has sentences, by its shortest and longest length."""
+    statistics = sentence_statistics(hypotheses, references, tokenizer)
+    return {
+        (low, high): float(bleu_of_statistics(statistics[members].sum(axis=0)))
+        for low, high, members in bins_by_length(lengths, bins).values()
     }
-    statistics = training_statistics(every, references, tokenizer)
-    groups = bins_by_length(lengths, bins)
-    rows = tuple(length_rows(name, statistics, groups, resamples))
-    if not others:
-        return SystemScores(name, scores, rows, statistics)
-    each_bin = np.stack([bleu_of_statistics(statistics[:, each.members].sum(axis=1)) for each in groups.values()])
-    return SystemScores(name, scores, rows, statistics, tuple(map(tuple, each_bin.T.tolist())))
+
+
+# --- the scoring of a test set ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A test set of N sentences, and how the translations of systems are scored on it."""
+
+    references: Sequence[str]
+    tokenizer: BleuTokenizer
+    """Of BLEU."""
+    source_unit: Unit
+    reference_unit: Unit
+    bin_by: BinBy
+    lengths: Integers
+    """Of the side by which sentences are binned, (N,)."""
+    edges: Sequence[int]
+    """The largest length of each bin, ascending; longer sentences form one more bin."""
+    resamples: int
+    """Of the bootstrap."""
+
+    @property
+    def binned_by(self) -> BinnedBy:
+        """The length by which sentences are binned."""
+        return BinnedBy(self.bin_by, self.source_unit if self.bin_by == "source" else self.reference_unit)
+
+    @cached_property
+    def bins(self) -> dict[int, Bin]:
+        """The bins that have sentences, by index."""
+        return bins_by_length(self.lengths, self.edges)
+
+    def score(self, name: str, *seeds: Sequence[str]) -> SystemScores:
+        """Score a system with each metric on the whole test set, and with BLEU in each bin, given its translations.
+
+        Translations by several ``seeds`` of the system have the means of their scores. The interval is that of the
+        mean with the same resamples for all seeds: it measures the variance due to the sentences.
+        """
+        of_seeds = [scores_of(Evidence(lines, self.references, self.tokenizer)) for lines in seeds]
+        scores = {
+            metric: Score(float(np.mean([seed[metric].value for seed in of_seeds])), score.signature)
+            for metric, score in of_seeds[0].items()
+        }
+        statistics = np.stack([sentence_statistics(lines, self.references, self.tokenizer) for lines in seeds])
+        rows, of_bins = [], []
+        for number, (low, high, members) in self.bins.items():
+            inside = statistics[:, members]
+            [bleu], [resampled] = mean_bleu([inside], self.resamples, (SEED, number))
+            sums = inside.sum(axis=1)
+            words = int(sums[0, 1])
+            ratio = float(sums[:, 0].mean() / words) if words else 0.0
+            rows.append(LengthRow(name, low, high, len(members), float(bleu), *interval(resampled), ratio))
+            of_bins.append(bleu_of_statistics(sums))
+        by_seed = tuple(map(tuple, np.transpose(of_bins).tolist())) if seeds[1:] else ()
+        return SystemScores(name, scores, tuple(rows), statistics, by_seed)
+
+
+def scoring(
+    runs: Mapping[str, Config],
+    sources: Sequence[str],
+    references: Sequence[str],
+    say: Say,
+    edges: Sequence[int] = (),
+    bin_by: BinBy = "source",
+    tokenizer: BleuTokenizer | None = None,
+) -> Scoring:
+    """Choose how systems are scored on a test set, and say a choice that is not obvious.
+
+    Args:
+        runs: the configurations of the runs among the systems, by their names in messages. The first decides what is
+            not given; without runs the defaults do, and the script of the raw text.
+        sources: raw text.
+        references: raw translations.
+        say: receives notes.
+        edges: of the bins.
+        bin_by: the side whose length bins the sentences.
+        tokenizer: the value of ``--bleu-tokenizer``.
+
+    Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
+    """
+    if runs:
+        first = next(iter(runs.values()))
+        section, units = first.evaluation, (unit_of(first.data.source_language), unit_of(first.data.target_language))
+    else:
+        section, units = Evaluation(), (unit_of(language_of(sources)), unit_of(language_of(references)))
+    measured = lengths(sources, units[0]) if bin_by == "source" else lengths(references, units[1])
+    tokenizer = tokenizer_of_systems(runs, references, say, tokenizer)
+    return Scoring(references, tokenizer, *units, bin_by, measured, edges or section.bins, section.bootstrap)
+
+
+def mean_bleu(systems: Sequence[Integers], resamples: int, seed: int | Sequence[int]) -> tuple[Floats, Floats]:
+    """Compute BLEU of each system on the same sentences, (systems,), and of its resamples, (systems, resamples).
+
+    The statistics of a system are (seeds, sentences, STATISTICS). Its BLEU is the mean over the seeds; a resample has
+    the same sentences for all seeds.
+    """
+    every = np.concatenate(systems)
+    real, resampled = bleu_of_statistics(every.sum(axis=1)), bootstrap_bleu(every, resamples, seed)
+    ends = np.cumsum([len(one) for one in systems])[:-1]
+    return (
+        np.array([each.mean() for each in np.split(real, ends)]),
+        np.array([each.mean(axis=1) for each in np.split(resampled, ends, axis=1)]),
+    )
+
+
+def interval(resampled: Floats) -> tuple[float, float]:
+    """Return the ends of the 95% interval (percentile bootstrap)."""
+    low, high = np.percentile(resampled, PERCENTILES)
+    return float(low), float(high)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 def format_rows(rows: Sequence[LengthRow], lengths: str) -> str:

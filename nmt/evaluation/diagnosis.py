@@ -155,36 +155,36 @@ class Diagnosis:
         """Whether the measure is defined in any bin."""
         return not np.isnan(self.means[:, MEASURES.index(measure)]).all()
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self, *, intervals: bool = False) -> list[dict[str, Any]]:
         """Return a row for each bin, from column to value; None for an undefined measure."""
-        return [
-            {"system": self.system, "low": each.low, "high": each.high, "n": len(each.members)}
-            | {name: None if np.isnan(value) else float(value) for name, value in zip(MEASURES, means, strict=True)}
-            for each, means in zip(self.bins, self.means, strict=True)
-        ]
+        rows = []
+        for (low, high, members), *values in zip(self.bins, self.means, self.lows, self.highs, strict=True):
+            row: dict[str, Any] = {"system": self.system, "low": low, "high": high, "n": len(members)}
+            for name, (mean, *ends) in zip(MEASURES, np.transpose(values).tolist(), strict=True):
+                row[name] = None if np.isnan(mean) else mean
+                if intervals and not np.isnan(mean):
+                    row[f"{name}_interval"] = ends
+            rows.append(row)
+        return rows
 
 
 def diagnose(system: str, bins: Mapping[int, Bin], seeds: Sequence[Floats], resamples: int) -> Diagnosis:
     """Average the measures in each bin, and over the seeds of the system, each (sentences, MEASURES)."""
     sentences = np.mean(seeds, axis=0)
-    inside = [sentences[each.members] for each in bins.values()]
-    resampled = [bootstrap_means(each, resamples, (SEED, number)) for number, each in zip(bins, inside, strict=True)]
-    lows, highs = _percentiles(np.array(resampled))
-    return Diagnosis(system, tuple(bins.values()), np.array([mean(values) for values in inside]), lows, highs)
+    means, ends = [], []
+    for number, each in bins.items():
+        size = len(each.members)
+        weights = [np.ones(size, np.int64), *draws(size, resamples, (SEED, number))]
+        mean, *resampled = weighted_means(sentences[each.members], weights)
+        means.append(mean)
+        ends.append(_percentiles(np.array(resampled)))
+    lows, highs = np.stack(ends, axis=1)
+    return Diagnosis(system, tuple(bins.values()), np.array(means), lows, highs)
 
 
-def mean(values: Floats) -> Floats:
-    """Average over the sentences without NaN, (sentences, ...) -> (...); NaN if there are none."""
-    return np.asarray(_means(values, [np.ones(len(values), np.int64)])[0])
-
-
-def bootstrap_means(values: Floats, resamples: int, seed: int | Sequence[int]) -> Floats:
-    """Compute the :func:`mean` of ``resamples`` samples with replacement of the sentences, (resamples, ...)."""
-    return _means(values, draws(len(values), resamples, seed))
-
-
-def _means(values: Floats, weights: Iterable[Integers]) -> Floats:
-    """Average over the sentences without NaN, (sentences, ...), with each of several weights: (weights, ...)."""
+def weighted_means(values: Floats, weights: Iterable[Integers]) -> Floats:
+    """Average over the sentences without NaN, (sentences, MEASURES), with each of several weights, how often each
+    sentence counts: (weights, MEASURES). An average of nothing is NaN."""
     valid = ~np.isnan(values)
     filled = np.where(valid, values, 0.0)
     sums, counts = zip(*((each @ filled, each @ valid) for each in weights), strict=True)
@@ -192,12 +192,12 @@ def _means(values: Floats, weights: Iterable[Integers]) -> Floats:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
-def _percentiles(resampled: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of the interval, (bins, resamples, MEASURES) -> 2 x (bins, MEASURES), over the resamples that
-    are not NaN; NaN if all are."""
-    empty: npt.NDArray[np.bool_] = np.asarray(np.isnan(resampled).all(axis=1))
-    lows, highs = np.nanpercentile(np.where(empty[:, None], 0.0, resampled), PERCENTILES, axis=1)
-    return np.where(empty, np.nan, lows), np.where(empty, np.nan, highs)
+def _percentiles(resampled: Floats) -> Floats:
+    """Return the ends of the interval, (resamples, MEASURES) -> (2, MEASURES), over the resamples that are not NaN."""
+    ends = np.full((2, resampled.shape[1]), np.nan)
+    defined = ~np.isnan(resampled).all(axis=0)
+    ends[:, defined] = np.nanpercentile(resampled[:, defined], PERCENTILES, axis=0)
+    return ends
 
 
 def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:

@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 
 from nmt.errors import ConfigError
-from nmt.evaluation.by_length import MIN_SENTENCES, PERCENTILES, SEED, SystemScores, bins_by_length
-from nmt.evaluation.metrics import Floats, Integers, bleu_of_statistics, bootstrap_bleu
+from nmt.evaluation.by_length import MIN_SENTENCES, SEED, Scoring, SystemScores, interval, mean_bleu
+from nmt.evaluation.metrics import Floats, Integers
 
 FEWEST = 10
 """Fewer sentences are too few to resample: there is no p-value."""
@@ -65,27 +65,6 @@ def p_value(difference: float, resampled: Floats) -> float:
     return float((extreme.sum() + 1) / (len(resampled) + 1))
 
 
-def interval(resampled: Floats) -> tuple[float, float]:
-    """Return the ends of the 95% interval (percentile bootstrap)."""
-    low, high = np.percentile(resampled, PERCENTILES)
-    return float(low), float(high)
-
-
-def mean_bleu(systems: Sequence[Integers], resamples: int, seed: int | Sequence[int]) -> tuple[Floats, Floats]:
-    """Compute BLEU of each system on the same sentences, (systems,), and of its resamples, (systems, resamples).
-
-    The statistics of a system are (seeds, sentences, STATISTICS). Its BLEU is the mean over the seeds; a resample has
-    the same sentences for all seeds.
-    """
-    every = np.concatenate(systems)
-    real, resampled = bleu_of_statistics(every.sum(axis=1)), bootstrap_bleu(every, resamples, seed)
-    ends = np.cumsum([len(one) for one in systems])[:-1]
-    return (
-        np.array([each.mean() for each in np.split(real, ends)]),
-        np.array([each.mean(axis=1) for each in np.split(resampled, ends, axis=1)]),
-    )
-
-
 def compare_overall(systems: Sequence[SystemScores], *, resamples: int) -> list[Comparison]:
     """Compare the BLEU of each pair of systems on the whole test set."""
     if len(systems) < 2:
@@ -94,15 +73,13 @@ def compare_overall(systems: Sequence[SystemScores], *, resamples: int) -> list[
     return compare([each.name for each in systems], systems[0].statistics.shape[1], *scores)
 
 
-def compare_by_length(
-    systems: Sequence[SystemScores], lengths: Integers, *, bins: Sequence[int], resamples: int
-) -> list[Comparison]:
-    """Compare the BLEU of each pair of systems in each bin of :func:`~nmt.evaluation.by_length.bins_by_length`."""
+def compare_by_length(systems: Sequence[SystemScores], scoring: Scoring) -> list[Comparison]:
+    """Compare the BLEU of each pair of systems in each bin."""
     if len(systems) < 2:
         return []
     names, found = [each.name for each in systems], list[Comparison]()
-    for number, each in bins_by_length(lengths, bins).items():
-        scores = mean_bleu([one.statistics[:, each.members] for one in systems], resamples, (SEED, number))
+    for number, each in scoring.bins.items():
+        scores = mean_bleu([one.statistics[:, each.members] for one in systems], scoring.resamples, (SEED, number))
         found += compare(names, len(each.members), *scores, (each.low, each.high))
     return sorted(found, key=lambda each: (names.index(each.system), names.index(each.other)))
 
@@ -149,17 +126,14 @@ class Retention:
     comparisons: tuple[Comparison, ...]
 
 
-def ranges(
-    lengths: Integers, bins: Sequence[int], short: Range | None = None, long: Range | None = None
-) -> tuple[Range, Range] | None:
+def ranges(scoring: Scoring, short: Range | None = None, long: Range | None = None) -> tuple[Range, Range] | None:
     """Choose short and long lengths: those given, otherwise the shortest and longest bin of ``MIN_SENTENCES``.
 
     Returns None if there is none to choose. Raises ConfigError if a given range has no sentence or if they overlap.
     """
-    groups = bins_by_length(lengths, bins).values()
-    filled = [(each.low, each.high) for each in groups if len(each.members) >= MIN_SENTENCES]
+    filled = [(low, high) for low, high, members in scoring.bins.values() if len(members) >= MIN_SENTENCES]
     for option, chosen in (("short", short), ("long", long)):
-        if chosen is not None and not members(lengths, chosen).size:
+        if chosen is not None and not members(scoring, chosen).size:
             raise ConfigError(f"--{option} {chosen[0]}-{chosen[1]}: no sentence has this length")
     short, long = short or next(iter(filled), None), long or next(reversed(filled), None)
     if short is None or long is None or (short == long and len(filled) == 1):
@@ -172,22 +146,17 @@ def ranges(
     return short, long
 
 
-def members(lengths: Integers, of: Range) -> Integers:
+def members(scoring: Scoring, lengths: Range) -> Integers:
     """Return the indices of the sentences with these lengths."""
-    return np.flatnonzero((lengths >= of[0]) & (lengths <= of[1]))
+    return np.flatnonzero((scoring.lengths >= lengths[0]) & (scoring.lengths <= lengths[1]))
 
 
-def retention(
-    systems: Sequence[SystemScores], lengths: Integers, short: Range, long: Range, *, resamples: int
-) -> Retention | None:
+def retention(systems: Sequence[SystemScores], scoring: Scoring, short: Range, long: Range) -> Retention | None:
     """Compute the share of BLEU at ``short`` lengths that each system retains at ``long`` ones; None if BLEU of a
-    system at short ones is 0.
-
-    The systems are scored on the same sentences, at least one of them short and one long; ``lengths`` is (sentences,).
-    """
-    sides = [members(lengths, each) for each in (short, long)]
+    system at short ones is 0. At least one sentence is short and one long."""
+    sides = [members(scoring, each) for each in (short, long)]
     (at_short, short_resampled), (at_long, long_resampled) = (
-        mean_bleu([each.statistics[:, side] for each in systems], resamples, (SEED, 0, number))
+        mean_bleu([each.statistics[:, side] for each in systems], scoring.resamples, (SEED, 0, number))
         for number, side in enumerate(sides)
     )
     if not at_short.all():
@@ -204,7 +173,7 @@ def retention(
             name: Share(float(share), *interval(each))
             for name, share, each in zip(names, shares, resampled, strict=True)
         },
-        tuple(compare(names, fewest, shares, resampled, None)),
+        tuple(compare(names, fewest, shares, resampled)),
     )
 
 

@@ -6,7 +6,7 @@ length.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from nmt.config.schema import BleuTokenizer, Config
 from nmt.errors import ConfigError
-from nmt.evaluation.by_length import SystemScores, score_system
+from nmt.messages import Say
 
 DEFAULT: BleuTokenizer = "13a"
 CODES = {
@@ -51,12 +51,14 @@ OF_THE_SCRIPT = 0.5
 """Minimum share of the letters of a text that decides its language."""
 
 Unit = Literal["words", "characters"]
+BinBy = Literal["source", "reference"]
+"""The side whose length bins the sentences."""
 
 
 class BinnedBy(NamedTuple):
     """The length by which sentences are binned: its side and its unit."""
 
-    side: Literal["source", "reference"]
+    side: BinBy
     unit: Unit
 
     @property
@@ -116,8 +118,6 @@ def lengths(lines: Iterable[str], unit: Unit) -> npt.NDArray[np.int64]:
 
 # --- the tokenizer of BLEU --------------------------------------------------------------------------------------------
 
-Say = Callable[[str], None]
-
 
 class Choice(NamedTuple):
     """A tokenizer of BLEU, and a note for the user about it."""
@@ -153,17 +153,33 @@ def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
     return Choice(tokenizer)
 
 
-def tokenizer_of_runs(runs: Mapping[str, Config], references: Sequence[str], say: Say, remedy: str) -> BleuTokenizer:
-    """Return the tokenizer of all runs, whose configurations are there by their names in messages; say its note.
+def tokenizer_of_systems(
+    runs: Mapping[str, Config], references: Sequence[str], say: Say, chosen: BleuTokenizer | None = None
+) -> BleuTokenizer:
+    """Return the tokenizer that is ``chosen`` by ``--bleu-tokenizer``, else that of the runs, else, without runs, that
+    of the script of the references; say a choice that is not obvious. ``runs`` has configurations by their names in
+    messages.
 
-    Raises ConfigError, with the ``remedy``, if they have different ones.
+    Raises ConfigError if runs disagree, or if the tokenizer is not installed.
     """
+    if chosen is not None:
+        return checked(chosen, "--bleu-tokenizer")
+    if not runs:
+        language = language_of(references)
+        tokenizer = tokenizer_for(language)
+        if tokenizer != DEFAULT:
+            say(
+                f"the script of the references is that of '{language}': BLEU's tokenizer is {tokenizer} "
+                "(choose another with --bleu-tokenizer)"
+            )
+        return tokenizer
     choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
     tokenizers = {choice.tokenizer for choice in choices.values()}
     if len(tokenizers) > 1:
         raise ConfigError(
             *(f"{name}: BLEU's tokenizer is {choice.tokenizer}" for name, choice in choices.items()),
-            f"scores by different tokenizers cannot be compared; {remedy}",
+            "scores by different tokenizers cannot be compared; compare those with the same one, or choose one with "
+            "--bleu-tokenizer, which nmt-evaluate has",
         )
     for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
         say(note)
@@ -178,62 +194,3 @@ def checked(tokenizer: BleuTokenizer, key: str) -> BleuTokenizer:
             f"{key}: {tokenizer} needs MeCab, which is not installed (pip install 'sacrebleu[{extra}]'); or choose char"
         )
     return tokenizer
-
-
-# --- the scoring of a test set ----------------------------------------------------------------------------------------
-
-
-class Scoring(NamedTuple):
-    """BLEU's tokenizer and the units in which lengths are counted."""
-
-    tokenizer: BleuTokenizer
-    source_unit: Unit
-    reference_unit: Unit
-
-    def score(
-        self,
-        name: str,
-        sources: Sequence[str],
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        *,
-        bins: Sequence[int],
-        resamples: int,
-    ) -> SystemScores:
-        """Score the translations of a system, also by source length; arguments are those of :func:`score_system`."""
-        measured = lengths(sources, self.source_unit)
-        return score_system(
-            name, measured, hypotheses, references, tokenizer=self.tokenizer, bins=bins, resamples=resamples
-        )
-
-
-def scoring(
-    chosen: BleuTokenizer | None,
-    runs: Mapping[str, Config],
-    sources: Sequence[str],
-    references: Sequence[str],
-    say: Say,
-) -> Scoring:
-    """Choose tokenizer and units, and say a choice that is not obvious.
-
-    ``chosen`` is the value of ``--bleu-tokenizer``; ``runs`` has the configurations by their names in messages. Without
-    runs the script of the raw text decides. Raises ConfigError if runs disagree, or if the tokenizer is not installed.
-    """
-    if runs:
-        data = next(iter(runs.values())).data
-        languages: tuple[str | None, str | None] = data.source_language, data.target_language
-    else:
-        languages = language_of(sources), language_of(references)
-    units = unit_of(languages[0]), unit_of(languages[1])
-    if chosen is not None:
-        return Scoring(checked(chosen, "--bleu-tokenizer"), *units)
-    if runs:
-        remedy = "compare those with the same one, or choose one with --bleu-tokenizer, which nmt-evaluate has"
-        return Scoring(tokenizer_of_runs(runs, references, say, remedy), *units)
-    tokenizer = tokenizer_for(languages[1])
-    if tokenizer != DEFAULT:
-        say(
-            f"the script of the references is that of '{languages[1]}': BLEU's tokenizer is {tokenizer} "
-            "(choose another with --bleu-tokenizer)"
-        )
-    return Scoring(tokenizer, *units)

@@ -2,20 +2,22 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from nmt.config import Config, load_run_config
-from nmt.config.schema import BleuTokenizer, Evaluation
+from nmt.config.schema import BleuTokenizer
 from nmt.data.corpus import Text, read_aligned, read_test_set
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
-from nmt.evaluation.by_length import SystemScores
+from nmt.evaluation.by_length import Scoring, SystemScores, scoring
 from nmt.evaluation.figures.length_curve import About, Origin
-from nmt.evaluation.writing import BinnedBy, scoring
+from nmt.evaluation.writing import BinBy
 from nmt.files import printable, run_name
+from nmt.messages import Say
 from nmt.runs.metrics import read_metrics, updates_of_best
 
 if TYPE_CHECKING:  # PyTorch is slow to import
@@ -23,9 +25,6 @@ if TYPE_CHECKING:  # PyTorch is slow to import
 
 System = Text
 """The path of a run directory, which translates; or existing translations: the path of a file, or lines."""
-
-
-Say = Callable[[str], None]
 
 
 def silent(line: str) -> None:
@@ -37,51 +36,22 @@ def warn(problem: str) -> None:
     warnings.warn(problem, NmtWarning, stacklevel=4)
 
 
-def is_run(system: System) -> TypeGuard[str | os.PathLike[str]]:
-    """Whether a system is a run directory; else it is translations."""
-    return isinstance(system, str | os.PathLike) and Path(system).is_dir()
+@dataclass
+class Entry:
+    """A run, with translations that are given or that it has to make, or given translations alone."""
 
+    name: str
+    system: System
+    config: Config | None
+    """None for translations alone."""
+    given: list[str] | None = None
+    """Translations; None for a run that has to make them."""
 
-def config_of(system: System) -> Config | None:
-    """Load the configuration of a run directory; None for translations. Raises ConfigError, FileError."""
-    return load_run_config(Path(system)) if is_run(system) else None
-
-
-def translations_of(
-    run: str | os.PathLike[str],
-    source: Text,
-    lines: Sequence[str],
-    changes: Mapping[str, Any],
-    device: str = "auto",
-    precision: str = "fp32",
-) -> Iterator[str]:
-    """Load a run at once, and translate lines one by one, with warnings that name their ``source``.
-
-    ``changes`` are the options of the search that differ from the run's. Raises the errors of
-    :meth:`nmt.Translator.load`, and ConfigError for options.
-    """
-    from nmt.translation.options import SearchOptions  # noqa: PLC0415
-    from nmt.translation.translator import Translator  # noqa: PLC0415
-    from nmt.translation.watching import translate_watched  # noqa: PLC0415
-
-    path = Path(run)
-    translator = Translator.load(path, device, precision)
-    options = SearchOptions.from_config(translator.decoding, **changes)
-    name = os.fspath(source) if isinstance(source, str | os.PathLike) else "the source"
-    what = f"{path}: translating"
-    translated = translate_watched(translator, lines, options, run=path, source=name, what=what, total=len(lines))
-    return (each.text for each in translated)
-
-
-def score_alignment(run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto") -> dict[str, Any]:
-    """Score the attention of a run, forced to read the references, as word alignment."""
-    from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
-    from nmt.runs.loading import load_run  # noqa: PLC0415
-    from nmt.translation.forced import word_attention  # noqa: PLC0415
-
-    place = resolve_device(device)
-    loaded = load_run(Path(run), place)
-    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place))
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+        assert isinstance(self.system, str | os.PathLike)
+        return Path(self.system)
 
 
 class Systems:
@@ -114,78 +84,98 @@ class Systems:
     ) -> None:
         if not named:
             raise ConfigError("systems: none is given; name at least one, such as {'bahdanau': 'runs/demo/bahdanau'}")
-        self.named, self.source, self.changes = named, source, changes or {}
-        self.device, self.precision, self.say = device, precision, say
-        self.configs = [config_of(system) for _, system in named]
+        self.device, self.precision, self.changes, self.say = device, precision, changes or {}, say
         self.sources, self.references = read_test_set(source, reference)
-        self._ready = [
-            None if config else read_aligned(system, source, len(self.sources))
-            for (_, system), config in zip(named, self.configs, strict=True)
-        ]
+        self.source = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+        self.entries: list[Entry] = []
+        for name, system in named:
+            is_run = isinstance(system, str | os.PathLike) and Path(system).is_dir()
+            entry = Entry(name, system, load_run_config(Path(str(system))) if is_run else None)
+            if not is_run:
+                entry.given = read_aligned(system, source, len(self.sources))
+            self.entries.append(entry)
         for name, text in hypotheses:
-            waiting = (i for i, (known, _) in enumerate(named) if known == name and self._ready[i] is None)
-            place = next(waiting, None)
-            if place is None:
+            waiting = [entry for entry in self.entries if entry.name == name and entry.given is None]
+            if not waiting:
                 raise ConfigError(f"hypotheses {name}={text}: no system {name} is a run without hypotheses")
-            self._ready[place] = read_aligned(text, source, len(self.sources))
-        if self.changes and None not in self._ready:
+            waiting[0].given = read_aligned(text, source, len(self.sources))
+        if self.changes and all(entry.given is not None for entry in self.entries):
             raise ConfigError(*(f"{name}: has no effect, because no run translates" for name in self.changes))
 
     def refuse_files(self) -> None:
         """Raise ConfigError for systems that are no runs."""
-        if files := [name for (name, _), config in zip(self.named, self.configs, strict=True) if config is None]:
+        if files := [entry.name for entry in self.entries if entry.config is None]:
             raise ConfigError(*(f"{name}: is a file of translations; only a run has a diagnosis" for name in files))
 
-    @property
-    def runs(self) -> dict[str, Config]:
-        """The configuration of each run, by NAME=PATH."""
-        named = zip(self.named, self.configs, strict=True)
-        return {f"{name}={path}": config for (name, path), config in named if config is not None}
-
-    @property
-    def evaluation(self) -> Evaluation:
-        """The section ``evaluation`` of the first run; its defaults without a run."""
-        return next((config.evaluation for config in self.runs.values()), Evaluation())
+    def scoring(
+        self, edges: Sequence[int] = (), bin_by: BinBy = "source", tokenizer: BleuTokenizer | None = None
+    ) -> Scoring:
+        """Choose how the systems are scored; arguments and errors are those of
+        :func:`~nmt.evaluation.by_length.scoring`."""
+        runs = {f"{entry.name}={entry.system}": entry.config for entry in self.entries if entry.config is not None}
+        return scoring(runs, self.sources, self.references, self.say, edges, bin_by, tokenizer)
 
     @cached_property
     def translations(self) -> list[list[str]]:
         """The translations of each system; all runs are loaded before the first translates."""
-        how = self.changes, self.device, self.precision
-        loaded = [
-            ready or translations_of(str(run), self.source, self.sources, *how)
-            for (_, run), ready in zip(self.named, self._ready, strict=True)
-        ]
+        loaded = [self._translate(entry) if entry.given is None else entry.given for entry in self.entries]
         return [list(each) for each in loaded]
 
-    def about(self, resamples: int, binned_by: BinnedBy) -> About:
+    def _translate(self, entry: Entry) -> Iterator[str]:
+        """Load a run at once, and translate the source line by line, with warnings that name it."""
+        from nmt.translation.options import SearchOptions  # noqa: PLC0415
+        from nmt.translation.translator import Translator  # noqa: PLC0415
+        from nmt.translation.watching import translate_watched  # noqa: PLC0415
+
+        translator = Translator.load(entry.path, self.device, self.precision)
+        options = SearchOptions.from_config(translator.decoding, **self.changes)
+        source, what, total = self.source or "the source", f"{entry.path}: translating", len(self.sources)
+        found = translate_watched(
+            translator, self.sources, options, run=entry.path, source=source, what=what, total=total
+        )
+        return (each.text for each in found)
+
+    def score(self, how: Scoring) -> tuple[SystemScores, ...]:
+        """Score the translations of each system; several seeds of one system are scored together."""
+        seeds: dict[str, list[list[str]]] = {}
+        for entry, lines in zip(self.entries, self.translations, strict=True):
+            seeds.setdefault(entry.name, []).append(lines)
+        return tuple(how.score(name, *each) for name, each in seeds.items())
+
+    def about(self, how: Scoring) -> About:
         """Describe figures of the systems; systems that are files have no origin."""
-        origins: dict[str, list[Origin]] = {name: [] for name, _ in self.named}
-        for (name, run), config, ready in zip(self.named, self.configs, self._ready, strict=True):
-            if config is not None:
-                decoding = config.decoding.model_copy(update={} if ready else dict(self.changes))
-                origin = Origin(
-                    config.data.source_language,
-                    config.data.target_language,
-                    decoding.beam_size,
-                    decoding.length_penalty,
-                    updates_of_best(read_metrics(Path(str(run)) / "metrics.jsonl")),
-                )
-                origins[name].append(origin)
-        is_file = isinstance(self.source, str | os.PathLike)
-        test_set = printable(Path(str(self.source)).name) if is_file else "test set"
-        return About(test_set, resamples, binned_by, origins=origins)
+        origins: dict[str, list[Origin]] = {entry.name: [] for entry in self.entries}
+        for entry in self.entries:
+            if entry.config is not None:
+                changes = self.changes if entry.given is None else {}
+                origins[entry.name].append(origin(entry.path, entry.config, changes))
+        test_set = "test set" if self.source is None else printable(Path(self.source).name)
+        return About(test_set, how.resamples, how.binned_by, origins)
 
 
-def score_only(
-    systems: Systems, bins: Sequence[int], bleu_tokenizer: BleuTokenizer | None
-) -> tuple[SystemScores, BinnedBy]:
-    """Score the only system; return its scores and the length by which its sentences are binned."""
-    section, sources, references = systems.evaluation, systems.sources, systems.references
-    how = scoring(bleu_tokenizer, systems.runs, sources, references, systems.say)
-    [(name, _)], [found] = systems.named, systems.translations
-    bins, resamples = bins or section.bins, section.bootstrap
-    scored = how.score(name, sources, found, references, bins=bins, resamples=resamples)
-    return scored, BinnedBy("source", how.source_unit)
+def origin(run: Path, config: Config, changes: Mapping[str, Any]) -> Origin:
+    """Describe the run behind a translation; ``changes`` are options of the search that differ from the run's."""
+    decoding = config.decoding.model_copy(update=dict(changes))
+    search = f"beam {decoding.beam_size}, length penalty {decoding.length_penalty:g}"
+    updates = updates_of_best(read_metrics(run / "metrics.jsonl"))
+    update = "".join(f"{each:,}" for each in updates)
+    if len(updates) > 1:
+        update = f"mean of {len(updates)} from {min(updates):,} to {max(updates):,}"
+    languages = f"{config.data.source_language} to {config.data.target_language}"
+    return Origin(languages, search, update)
+
+
+def score_alignment(run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto") -> dict[str, Any] | None:
+    """Score the attention of a run, forced to read the references, as word alignment; None without attention."""
+    from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
+    from nmt.runs.loading import load_run  # noqa: PLC0415
+    from nmt.translation.forced import word_attention  # noqa: PLC0415
+
+    place = resolve_device(device)
+    loaded = load_run(Path(run), place)
+    if not loaded.model.attends:
+        return None
+    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place))
 
 
 def evaluate(
@@ -225,4 +215,5 @@ def evaluate(
     """
     name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"
     systems = Systems([(name, system)], source, reference, (), device, precision, changes, warn)
-    return score_only(systems, bins, bleu_tokenizer)[0]
+    [scored] = systems.score(systems.scoring(bins, tokenizer=bleu_tokenizer))
+    return scored

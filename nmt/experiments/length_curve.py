@@ -1,28 +1,21 @@
 """Scores by length of several systems as values: the length curve, and the diagnosis of long sentences."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from nmt.config.schema import BleuTokenizer
 from nmt.data.corpus import Pair, Text
-from nmt.evaluation.by_length import (
-    UNTRAINED,
-    SystemScores,
-    bins_by_length,
-    format_rows,
-    format_scores,
-    score_system,
-)
+from nmt.evaluation.by_length import UNTRAINED, Scoring, SystemScores, format_rows, format_scores
 from nmt.evaluation.diagnosis import Diagnosis, diagnose, format_diagnoses, most_frequent, sentence_measures
-from nmt.evaluation.figures.diagnosis import write_diagnosis
-from nmt.evaluation.figures.length_curve import About, draw_length_curve, write_length_curve
-from nmt.evaluation.figures.style import png
+from nmt.evaluation.figures.diagnosis import draw_diagnoses
+from nmt.evaluation.figures.files import numbers, table, write_all
+from nmt.evaluation.figures.length_curve import About, draw_length_curve
+from nmt.evaluation.figures.style import png, svg
 from nmt.evaluation.metrics import Floats
 from nmt.evaluation.significance import (
     Comparison,
@@ -35,13 +28,11 @@ from nmt.evaluation.significance import (
     ranges,
     retention,
 )
-from nmt.evaluation.writing import BinnedBy, Unit, lengths, scoring, unit_of
+from nmt.evaluation.writing import BinBy, Unit
 from nmt.experiments.evaluation import System, Systems, warn
 
 if TYPE_CHECKING:  # PyTorch is slow to import
     from nmt.translation.options import SearchChanges
-
-BinBy = Literal["source", "reference"]
 
 
 @dataclass(frozen=True)
@@ -51,11 +42,11 @@ class LengthCurve:
     systems: tuple[SystemScores, ...]
     about: About
     """What the caption says: test set, runs, bins."""
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...] = ()
     """Differences in every bin, between systems that are trained enough to be compared."""
-    overall: tuple[Comparison, ...]
+    overall: tuple[Comparison, ...] = ()
     """Likewise on the whole test set."""
-    retention: Retention | None
+    retention: Retention | None = None
     """The share of BLEU that each of these systems retains on long sentences; None without two bins of 30 sentences or
     without BLEU on short ones."""
 
@@ -63,16 +54,22 @@ class LengthCurve:
         """Draw the curves (after Bahdanau et al. 2015, Fig. 2)."""
         return draw_length_curve(self.systems, about=self.about)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Convert to a JSON object."""
+        return self.about.as_dict() | {
+            "sentences": sum(row.n for row in self.systems[0].rows),
+            "signature": self.systems[0].bleu.signature,
+            "systems": {system.name: system.as_dict() for system in self.systems},
+            "comparisons": [asdict(each) for each in self.comparisons],
+            "overall": [asdict(each) for each in self.overall],
+            "kept": None if self.retention is None else asdict(self.retention),
+        }
+
     def write(self, stem: str | Path) -> list[Path]:
         """Write ``stem``.png, .svg, .json and .csv, and return the paths. Raises DataError if that fails."""
-        return write_length_curve(
-            self.systems,
-            stem,
-            about=self.about,
-            comparisons=self.comparisons,
-            overall=self.overall,
-            retention=self.retention,
-        )
+        figure, rows = self.figure(), [asdict(row) for system in self.systems for row in system.rows]
+        files = {".png": png(figure), ".svg": svg(figure), ".json": numbers(self.as_dict()), ".csv": table(rows)}
+        return write_all(stem, files)
 
     def __str__(self) -> str:
         column = self.about.binned_by.column
@@ -91,38 +88,22 @@ class LengthCurve:
         return png(self.figure())
 
 
-def compare_by_length_of(
-    systems: Systems,
-    bins: Sequence[int] = (),
-    bin_by: BinBy = "source",
-    bleu_tokenizer: BleuTokenizer | None = None,
-    short: Range | None = None,
-    long: Range | None = None,
+def compare_systems(
+    systems: Systems, scoring: Scoring, short: Range | None = None, long: Range | None = None
 ) -> LengthCurve:
     """Score systems by sentence length and compare them; arguments and errors as of :func:`length_curve`.
 
     What is wrong with an option is an error before a system translates.
     """
-    section, sources, references = systems.evaluation, systems.sources, systems.references
-    how = scoring(bleu_tokenizer, systems.runs, sources, references, systems.say)
-    bins, resamples = bins or section.bins, section.bootstrap
-    unit = how.source_unit if bin_by == "source" else how.reference_unit
-    binned_by, measured = BinnedBy(bin_by, unit), lengths(sources if bin_by == "source" else references, unit)
-    sides = ranges(measured, bins, short, long)
-    hypotheses: dict[str, list[list[str]]] = {}
-    for (name, _), lines in zip(systems.named, systems.translations, strict=True):
-        hypotheses.setdefault(name, []).append(lines)
-    score = partial(score_system, tokenizer=how.tokenizer, bins=bins, resamples=resamples)
-    scored = tuple(
-        score(name, measured, first, references, others=others) for name, (first, *others) in hypotheses.items()
-    )
+    sides = ranges(scoring, short, long)
+    scored = systems.score(scoring)
     compared = [each for each in scored if each.comparable]
     return LengthCurve(
         scored,
-        systems.about(resamples, binned_by),
-        tuple(compare_by_length(compared, measured, bins=bins, resamples=resamples)),
-        tuple(compare_overall(compared, resamples=resamples)),
-        retention(compared, measured, *sides, resamples=resamples) if sides and compared else None,
+        systems.about(scoring),
+        tuple(compare_by_length(compared, scoring)),
+        tuple(compare_overall(compared, resamples=scoring.resamples)),
+        retention(compared, scoring, *sides) if sides and compared else None,
     )
 
 
@@ -169,7 +150,7 @@ def length_curve(
     """
     named = list(systems.items() if isinstance(systems, Mapping) else systems)
     compared = Systems(named, source, reference, (), device, precision, changes, warn)
-    return compare_by_length_of(compared, bins, bin_by, bleu_tokenizer, short, long)
+    return compare_systems(compared, compared.scoring(bins, bin_by, bleu_tokenizer), short, long)
 
 
 # --- why long sentences are worse ------------------------------------------------------------------------------------
@@ -185,40 +166,44 @@ class Diagnoses:
     """Of the target language."""
 
     def write(self, stem: str | Path) -> list[Path]:
-        """Write the figures and their numbers, and return the paths. Raises DataError if that fails."""
-        return write_diagnosis(self.systems, stem, about=self.about, unit=self.unit)
+        """Write the figures ``stem``.recall, .probability, .attention and .failures, each as .png and .svg, and their
+        numbers as ``stem``.json and .csv; return the paths. Raises DataError if that fails."""
+        files: dict[str, bytes] = {}
+        for name, figure in draw_diagnoses(self.systems, about=self.about, unit=self.unit).items():
+            files |= {f".{name}.png": png(figure), f".{name}.svg": svg(figure)}
+        systems = {each.system: each.rows(intervals=True) for each in self.systems}
+        files[".json"] = numbers(self.about.as_dict() | {"systems": systems})
+        files[".csv"] = table([row for each in self.systems for row in each.rows()])
+        return write_all(stem, files)
 
     def __str__(self) -> str:
         return format_diagnoses(self.systems, self.about.binned_by.column)
 
 
-def diagnose_systems(systems: Systems, *, bins: Sequence[int] = ()) -> Diagnoses:
-    """Measure, for each bin of source length, which part of the sentence loses content words, how probable the
-    reference is, where the attention looks, and how many translations stop early, run on or repeat themselves.
+def diagnose_systems(systems: Systems, scoring: Scoring) -> Diagnoses:
+    """Measure, for each bin of length, which part of the sentence loses content words, how probable the reference is,
+    where the attention looks, and how many translations stop early, run on or repeat themselves.
 
-    Each system must be a run, which is forced to read the references. Arguments are those of
-    :func:`length_curve`. Raises ConfigError for a system that is no run.
+    Each system must be a run, which is forced to read the references. Raises ConfigError for a system that is no run.
     """
     systems.refuse_files()
     from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import force  # noqa: PLC0415
 
-    data, evaluation = next(config for config in systems.configs if config).data, systems.evaluation
-    binned_by, unit = BinnedBy("source", unit_of(data.source_language)), unit_of(data.target_language)
+    unit = scoring.reference_unit
     device = resolve_device(systems.device)
-    runs = [load_run(str(path), device) for _, path in systems.named]  # load all before the slow part
+    runs = [load_run(entry.path, device) for entry in systems.entries]  # load all before the slow part
     pairs = [Pair(*each) for each in zip(systems.sources, systems.references, strict=True)]
     function_words = most_frequent(systems.references, unit=unit)
     measured: dict[str, list[Floats]] = {}
-    for (name, path), run, hypotheses in zip(systems.named, runs, systems.translations, strict=True):
-        systems.say(f"{path}: scoring the references by forced decoding")
+    for entry, run, hypotheses in zip(systems.entries, runs, systems.translations, strict=True):
+        systems.say(f"{entry.path}: scoring the references by forced decoding")
         forced = force(run.network, run.tokenizers, pairs, device)
         values = [
             sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)
             for (_, each), hypothesis, reference in zip(forced, hypotheses, systems.references, strict=True)
         ]
-        measured.setdefault(name, []).append(np.stack(values))
-    groups = bins_by_length(lengths(systems.sources, binned_by.unit), bins or evaluation.bins)
-    diagnosed = [diagnose(name, groups, seeds, evaluation.bootstrap) for name, seeds in measured.items()]
-    return Diagnoses(diagnosed, systems.about(evaluation.bootstrap, binned_by), unit)
+        measured.setdefault(entry.name, []).append(np.stack(values))
+    diagnosed = [diagnose(name, scoring.bins, seeds, scoring.resamples) for name, seeds in measured.items()]
+    return Diagnoses(diagnosed, systems.about(scoring), unit)

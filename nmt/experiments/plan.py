@@ -70,12 +70,8 @@ class Plan:
         """Return the file with the translations of a test set by a run."""
         if self.translated_in_training(run, test):
             return run.path / "test.hypotheses.txt"
-        return self.scores(run, test).with_suffix(".txt")
-
-    def scores(self, run: Run, test: str) -> Path:
-        """Return the file with the scores of these translations."""
         seed = "" if run.seed is None else f".seed-{run.seed}"
-        return self.output / "tests" / test / f"{run.system}{seed}.json"
+        return self.output / "tests" / test / f"{run.system}{seed}.txt"
 
     def translated_in_training(self, run: Run, test: str) -> bool:
         """Whether training itself translates the test set, because it is ``data.test`` of the run."""

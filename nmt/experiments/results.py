@@ -1,105 +1,92 @@
-"""The figures of an experiment, and its table: a row for each test set and system, as CSV, Markdown and JSON."""
+"""What finished runs give: translations of the test sets, and from these scores, figures and a table.
+
+Translations are kept as long as the model, the source and the search are the same. Everything else is computed from
+them at once, and again when something has changed that it depends on.
+"""
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nmt.config import load_run_config
 from nmt.data.lines import read_lines
-from nmt.evaluation.by_length import LEAST_BLEU, SEED, UNTRAINED, training_statistics
+from nmt.evaluation.alignment import read_gold
+from nmt.evaluation.by_length import LEAST_BLEU, SEED, UNTRAINED, SystemScores, interval, mean_bleu
 from nmt.evaluation.figures import diagnosis
 from nmt.evaluation.figures.files import KINDS, markdown, numbers, table, write_all
-from nmt.evaluation.metrics import bleu_of_statistics
-from nmt.evaluation.significance import interval, mean_bleu
-from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
-from nmt.experiments.evaluation import Systems
-from nmt.experiments.length_curve import compare_by_length_of, diagnose_systems
+from nmt.evaluation.metrics import METRICS, bleu_of_statistics
+from nmt.experiments.evaluation import Systems, score_alignment
+from nmt.experiments.length_curve import LengthCurve, compare_systems, diagnose_systems
 from nmt.experiments.plan import Plan, Run
-from nmt.experiments.training import Say
-from nmt.files import digest, read_json
+from nmt.files import digest, read_json, write_json
+from nmt.messages import Say, counted
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics
+from nmt.translation.files import growing, made_from
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import CheckStop, Translator
 
-LONG = 40
-"""Length, in words of the source, from which on sentences are long."""
 ENDINGS = (".csv", ".md", ".json")
 """Endings of the files of the table."""
+BY_SEED = "bleu_by_seed"
 Row = Mapping[str, Any]
 
 
-def run_facts(path: Path) -> dict[str, Any]:
-    """Describe a run and its training."""
-    run = RunDirectory(path)
-    config = load_run_config(run.path)
-    progress = read_json(run.checkpoints / "last" / "training.json")
-    best = best_validation(read_metrics(run.metrics))
-    return {
-        "attention": config.model.attention.type,
-        "parameters": run.parameters("best"),
-        "updates": progress["update"],
-        "target_tokens": progress["target_tokens"],
-        "seconds": progress["seconds"],
-        "tokens_per_second": progress["target_tokens"] / progress["seconds"],
-        "perplexity": best["perplexity"],
-        "validation_bleu": best["bleu"],
-        "aer": best.get("aer"),
-    }
+# --- translations -----------------------------------------------------------------------------------------------------
 
 
-def results(plan: Plan) -> list[dict[str, Any]]:
-    """The rows. Numbers of several seeds are means; the interval is that of the mean BLEU, by resampling sentences."""
-    facts = {run.label: run_facts(run.path) for run in plan.runs}
-    rows = []
-    for test in plan.tests:
-        for system in plan.systems:
-            runs = plan.runs_of(system)
-            averaged = ("parameters", "updates", "tokens_per_second", "perplexity")
-            means = {key: _mean([facts[run.label][key] for run in runs]) for key in averaged}
-            rows.append({"test": test, "system": system, "seeds": len(runs), **means, **_scores(plan, runs, test)})
-    return rows
+def translate_all(plan: Plan, say: Say, check_stop: CheckStop) -> None:
+    """Translate each test set with each run, unless that is done. Raises what ``check_stop`` raises."""
+    for run in plan.runs:
+        for test in plan.tests:
+            if not is_translated(plan, run, test):
+                _translate(plan, run, test, say, check_stop)
 
 
-def _mean(values: Sequence[float]) -> float:
-    """Return the common value if all are equal, else the mean."""
-    return values[0] if len(set(values)) == 1 else float(np.mean(values))
+def is_translated(plan: Plan, run: Run, test: str) -> bool:
+    """Whether current translations of this test set by this run exist."""
+    path = plan.translations(run, test)
+    if plan.translated_in_training(run, test):
+        return True
+    record = path.with_suffix(".json")
+    return path.exists() and record.exists() and read_json(record) == _record(plan, run, test)
 
 
-def _scores(plan: Plan, runs: Sequence[Run], test: str) -> dict[str, float | None]:
-    """Return BLEU with its interval, also of long sentences, and the alignment error rate."""
-    config, of = runs[0].config, plan.tests[test]
-    references = list(read_lines(of.reference))
-    statistics = training_statistics(
-        [list(read_lines(plan.translations(run, test))) for run in runs], references, tokenizer_of_run(config).tokenizer
-    )
-    [bleu], [resampled] = mean_bleu([statistics], config.evaluation.bootstrap, SEED)
-    low, high = interval(resampled)
-    source_lengths = lengths(read_lines(of.source), unit_of(config.data.source_language))
-    long = source_lengths >= LONG
-    reports = [report for run in runs if (report := read_json(plan.scores(run, test)).get("alignment"))]
-    return {
-        "bleu": float(bleu),
-        "bleu_low": low,
-        "bleu_high": high,
-        "aer": _mean([each["likeliest"]["error_rate"] for each in reports]) if reports else None,
-        f"bleu_from_{LONG}": float(bleu_of_statistics(statistics[:, long].sum(axis=1)).mean()) if long.any() else None,
-    }
+def _record(plan: Plan, run: Run, test: str) -> dict[str, Any]:
+    """Describe what decides translations that exist, and their content."""
+    origin = made_from([run.path], [plan.tests[test].source], SearchOptions.from_config(run.config.decoding))
+    return origin | {"translations": digest(plan.translations(run, test))}
 
 
-# --- figures and files ------------------------------------------------------------------------------------------------
+def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop) -> None:
+    """Write all translations of a test set and their record; after a kill, go on after those that are written."""
+    source, path = plan.tests[test].source, plan.translations(run, test)
+    say(f"{run.label}: translating {source}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    translator = Translator.load(run.path, run.config.device)
+    options, lines = SearchOptions.from_config(run.config.decoding), list(read_lines(source))
+    shown = counted(lines, source, len(lines), "lines")
+    with growing([path], 1, made_from([run.path], [source], options), say) as (done, [file]):
+        for each in translator.stream(islice(shown, done, None), options, first=done + 1, check_stop=check_stop):
+            file.write(f"{each.text}\n".encode())
+    write_json(path.with_suffix(".json"), _record(plan, run, test))
+
+
+# --- scores and figures -----------------------------------------------------------------------------------------------
 
 
 def draw_all(plan: Plan, say: Say) -> str:
-    """Draw what has changed since the last call, and say where everything is; return the table, in Markdown."""
+    """Score and draw what has changed since the last call, and say where everything is; return the table, in
+    Markdown."""
     drawn = drawn_files(plan)
     if drawn is None:
-        for test in plan.tests:
-            _draw(plan, test, say)
+        curves = {test: _draw(plan, test, say) for test in plan.tests}
         drawn = [path for test in plan.tests for path in _figures(plan, test) if path.exists()]
-        write_results(plan, results(plan), drawn)
+        write_results(plan, results(plan, curves), drawn)
     for test in plan.tests:
         pictures = [str(path) for path in _figures(plan, test) if path in drawn and path.suffix == ".png"]
         if pictures:
@@ -117,8 +104,8 @@ def _figures(plan: Plan, test: str) -> Iterator[Path]:
         yield from (Path(f"{plan.diagnosis(test)}{ending}") for ending in diagnosis.ENDINGS)
 
 
-def _draw(plan: Plan, test: str, say: Say) -> None:
-    """Draw the length curve and the diagnosis of a test set."""
+def _draw(plan: Plan, test: str, say: Say) -> LengthCurve:
+    """Score the translations of a test set, and draw the length curve and the diagnosis."""
     of = plan.tests[test]
     systems = Systems(
         [(run.system, run.path) for run in plan.runs],
@@ -128,47 +115,89 @@ def _draw(plan: Plan, test: str, say: Say) -> None:
         plan.runs[0].config.device,
         say=say,
     )
-    bins = of.bins or ()
+    scoring = systems.scoring(of.bins or ())
+    curve = compare_systems(systems, scoring, of.short, of.long)
     if "curve" in of.draw:
-        compare_by_length_of(systems, bins=bins, short=of.short, long=of.long).write(plan.curve(test))
+        curve.write(plan.curve(test))
     if "diagnosis" in of.draw:
-        diagnose_systems(systems, bins=bins).write(plan.diagnosis(test))
+        diagnose_systems(systems, scoring).write(plan.diagnosis(test))
+    return curve
 
 
-def drawn_files(plan: Plan) -> list[Path] | None:
-    """Return the figures of an earlier call; None if one is missing or something has changed since."""
-    written = Path(f"{plan.results}.json")
-    before = read_json(written) if written.exists() else {}
-    if before.get("made_from") != made_from(plan):
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def results(plan: Plan, curves: Mapping[str, LengthCurve]) -> list[dict[str, Any]]:
+    """The rows, one for each test set and system. Numbers of several seeds are means."""
+    rows = []
+    for test, curve in curves.items():
+        for scored in curve.systems:
+            runs = plan.runs_of(scored.name)
+            facts = [run_facts(run.path) for run in runs]
+            means = {key: _mean([each[key] for each in facts]) for key in facts[0]}
+            aer = _alignment_error_rate(plan, test, runs)
+            row = {"test": test, "system": scored.name, "seeds": len(runs), **means, **_scores(curve, scored)}
+            rows.append(row | {"aer": aer, BY_SEED: bleu_of_statistics(scored.statistics.sum(axis=1)).tolist()})
+    return rows
+
+
+def run_facts(path: Path) -> dict[str, float]:
+    """Describe a run and its training."""
+    run = RunDirectory(path)
+    progress = read_json(run.checkpoints / "last" / "training.json")
+    return {
+        "parameters": run.parameters("best"),
+        "updates": progress["update"],
+        "tokens_per_second": progress["target_tokens"] / progress["seconds"],
+        "validation_perplexity": best_validation(read_metrics(run.metrics))["perplexity"],
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the common value if all are equal, else the mean."""
+    return values[0] if len(set(values)) == 1 else float(np.mean(values))
+
+
+def _scores(curve: LengthCurve, scored: SystemScores) -> dict[str, float | None]:
+    """Return each metric, the interval of BLEU by resampling sentences, and the share of BLEU that is retained."""
+    _, [resampled] = mean_bleu([scored.statistics], curve.about.resamples, SEED)
+    low, high = interval(resampled)
+    shares = curve.retention.shares if curve.retention else {}
+    retained = shares[scored.name].share if scored.name in shares else None
+    values = {name: score.value for name, score in scored.scores.items()}
+    return values | {"bleu_low": low, "bleu_high": high, "bleu_retained": retained}
+
+
+def _alignment_error_rate(plan: Plan, test: str, runs: Sequence[Run]) -> float | None:
+    """Return that of the attention, a mean over the runs; None without gold links or attention."""
+    of = plan.tests[test]
+    if of.gold is None:
         return None
-    drawn = [plan.output / name for name in before["drawn"]]
-    tables = [Path(f"{plan.results}{ending}") for ending in ENDINGS]
-    return drawn if all(path.exists() for path in (*drawn, *tables)) else None
+    gold = read_gold(of.source, of.reference, of.gold.links, first=of.gold.first)
+    reports = [score_alignment(run.path, gold, run.config.device) for run in runs]
+    rates = [report["likeliest"]["error_rate"] for report in reports if report is not None]
+    return _mean(rates) if rates else None
 
 
 def write_results(plan: Plan, rows: Sequence[Row], drawn: Sequence[Path]) -> None:
-    """Write the table; the JSON file also describes what the table and the ``drawn`` figures are made of."""
-    made = {"made_from": made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
+    """Write the table; the JSON file also has BLEU of each seed, and what the table and the ``drawn`` figures are made
+    of."""
+    made = {"made_from": results_made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
+    columns = [{key: value for key, value in row.items() if key != BY_SEED} for row in rows]
     page = f"{markdown(list(map(_cells, rows)))}\n".encode()
-    contents = table(rows), page, numbers({"rows": [dict(row) for row in rows], **made})
+    contents = table(columns), page, numbers({"rows": [dict(row) for row in rows], **made})
     write_all(plan.results, dict(zip(ENDINGS, contents, strict=True)))
-
-
-def made_from(plan: Plan) -> str:
-    """Return a checksum of everything that the table and the figures depend on."""
-    scores = {f"{test} {run.label}": digest(plan.scores(run, test)) for test in plan.tests for run in plan.runs}
-    tests = {name: test.model_dump(mode="json") for name, test in plan.tests.items()}
-    return hashlib.sha256(json.dumps([scores, tests, plan.systems]).encode()).hexdigest()
 
 
 def _cells(row: Row) -> dict[str, str]:
     """Format a row for reading."""
-
+    scores = {
+        metric.label: "–" if row[name] is None else metric.format(row[name])
+        for name, metric in METRICS.items()
+        if name in row
+    }
     untrained = "" if row["bleu"] >= LEAST_BLEU else f"; {UNTRAINED}"
-
-    def shown(value: float | None, form: str) -> str:
-        return "–" if value is None else format(value, form)
-
+    scores["BLEU"] += f" [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]{untrained}"
     return {
         "test set": row["test"],
         "system": row["system"],
@@ -176,8 +205,30 @@ def _cells(row: Row) -> dict[str, str]:
         "parameters": f"{row['parameters']:,.0f}",
         "updates": f"{row['updates']:,.0f}",
         "tokens/s": f"{row['tokens_per_second']:,.0f}",
-        "validation perplexity": f"{row['perplexity']:.2f}",
-        "BLEU": f"{row['bleu']:.2f} [{row['bleu_low']:.2f}, {row['bleu_high']:.2f}]{untrained}",
-        "AER": shown(row["aer"], ".3f"),
-        f"BLEU from {LONG} words on": shown(row[f"bleu_from_{LONG}"], ".2f"),
+        "validation perplexity": f"{row['validation_perplexity']:.2f}",
+        **scores,
+        "share of BLEU retained": "–" if row["bleu_retained"] is None else f"{row['bleu_retained']:.1%}",
     }
+
+
+def drawn_files(plan: Plan) -> list[Path] | None:
+    """Return the figures of an earlier call; None if one is missing or something has changed since."""
+    written = Path(f"{plan.results}.json")
+    before = read_json(written) if written.exists() else {}
+    if before.get("made_from") != results_made_from(plan):
+        return None
+    drawn = [plan.output / name for name in before["drawn"]]
+    tables = [Path(f"{plan.results}{ending}") for ending in ENDINGS]
+    return drawn if all(path.exists() for path in (*drawn, *tables)) else None
+
+
+def results_made_from(plan: Plan) -> str:
+    """Return a checksum of everything that the table and the figures depend on."""
+    facts: list[Any] = [plan.systems]
+    for name, test in plan.tests.items():
+        facts += [name, test.model_dump(mode="json"), *(digest(Path(file)) for file in test.files)]
+        for run in plan.runs:
+            weights = digest(RunDirectory(run.path).folder("best") / "model.safetensors")
+            facts += [run.label, run.config.evaluation.model_dump(mode="json"), weights]
+            facts.append(digest(plan.translations(run, name)))
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

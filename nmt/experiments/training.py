@@ -1,5 +1,6 @@
 """Training of an experiment: the remaining work of each run, and the processes that train side by side."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,16 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock, Thread
 
-from nmt.data.dataset import corpus_sha256
+from nmt.data.dataset import corpus_sha256, prepare
+from nmt.data.report import table
 from nmt.errors import ConfigError, NmtError
 from nmt.experiments.plan import Plan, Run
 from nmt.files import read_json
+from nmt.messages import Say
 from nmt.runs.changes import LENGTH, WITHOUT_EFFECT
 from nmt.runs.directory import RunDirectory
 from nmt.training.opening import is_finished, refuse_fewer_updates, refuse_other_config
 from nmt.training.progress import Progress
 
-Say = Callable[[str], None]
 Options = tuple[str, ...]
 """Options with which ``nmt-train`` finishes a run, beside the configuration."""
 
@@ -88,6 +90,25 @@ def _refuse_another_experiment(run: Run, directory: RunDirectory, progress: Prog
         raise ConfigError(*problems)
 
 
+# --- the data ---------------------------------------------------------------------------------------------------------
+
+
+def prepare_all(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> set[str]:
+    """Prepare the data of the runs that begin anew, and say once what each of these runs would say about the same data;
+    return the lines that were said. Raises the errors of preparation."""
+    said = set[str]()
+
+    def say_once(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            say(text)
+
+    new = [run.config for run in plan.runs if "--resume" not in unfinished.get(run.label, ("--resume",))]
+    for config in {json.dumps([each.data.model_dump(), each.tokenizer.model_dump()]): each for each in new}.values():
+        say_once(table(prepare(config, say_once).report))
+    return {line for text in said for line in text.splitlines()}
+
+
 # --- processes --------------------------------------------------------------------------------------------------------
 
 POLL_SECONDS = 0.05
@@ -123,8 +144,15 @@ def training_jobs(plan: Plan, unfinished: Mapping[str, Options], *options: str) 
     return jobs
 
 
-def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[], int | None]) -> dict[str, int]:
-    """Run up to ``count`` jobs at a time, and pass on what they print; return the exit code of each that was started.
+def run_jobs(
+    jobs: Sequence[Job],
+    count: int,
+    say: Say,
+    stop_signal: Callable[[], int | None],
+    said: Collection[str] = (),
+) -> dict[str, int]:
+    """Run up to ``count`` jobs at a time, and pass on the lines that they print, except those that were ``said``
+    before; return the exit code of each that was started.
 
     ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
     started, and the function waits for all of them.
@@ -132,6 +160,12 @@ def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[]
     waiting, codes = list(jobs), dict[str, int]()
     running: dict[str, tuple[subprocess.Popen[str], Thread]] = {}
     lock, stopped = Lock(), False
+
+    def relay(job: Job, line: str) -> None:
+        if line not in said:
+            with lock:
+                say(f"{job.label}: {line}")
+
     try:
         while waiting or running:
             number = stop_signal()
@@ -142,7 +176,7 @@ def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[]
                     process.send_signal(number)
             while waiting and len(running) < count:
                 job = waiting.pop(0)
-                running[job.label] = _start(job, say, lock)
+                running[job.label] = _start(job, relay)
             for label, (process, reader) in list(running.items()):
                 if process.poll() is not None:
                     reader.join(LAST_WORDS_SECONDS)  # a child of a killed process may keep the pipe open
@@ -155,7 +189,7 @@ def run_jobs(jobs: Sequence[Job], count: int, say: Say, stop_signal: Callable[[]
     return codes
 
 
-def _start(job: Job, say: Say, lock: Lock) -> tuple["subprocess.Popen[str]", Thread]:
+def _start(job: Job, relay: Callable[[Job, str], None]) -> tuple["subprocess.Popen[str]", Thread]:
     process = subprocess.Popen(
         # -P: a file of the working directory must not take the place of a module
         [sys.executable, "-P", "-c", CHILD, str(os.getpid()), job.module, *job.arguments],
@@ -167,13 +201,12 @@ def _start(job: Job, say: Say, lock: Lock) -> tuple["subprocess.Popen[str]", Thr
         start_new_session=True,  # Ctrl-C reaches only this process, which passes it on once
     )
 
-    def relay() -> None:
+    def read() -> None:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                with lock:
-                    say(f"{job.label}: {line.rstrip()}")
+                relay(job, line.rstrip())
 
-    reader = Thread(target=relay, daemon=True)
+    reader = Thread(target=read, daemon=True)
     reader.start()
     return process, reader

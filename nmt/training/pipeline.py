@@ -13,8 +13,9 @@ from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.device import resolve_device
 from nmt.errors import Stopped
+from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values, metric_of
-from nmt.evaluation.writing import BinnedBy, scoring, tokenizer_of_run
+from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import read_json, write_json, write_text
 from nmt.messages import Result, Say
 from nmt.model import Seq2Seq, build_model
@@ -186,11 +187,10 @@ def score_test(
     hypotheses = in_shares(world, sources, translate)
     if not world.writes:
         return
-    name, section = run.path.name, config.evaluation
-    how = scoring(None, {name: config}, sources, references, log.say)
-    system = how.score(name, sources, hypotheses, references, bins=section.bins, resamples=section.bootstrap)
+    how = scoring({run.path.name: config}, sources, references, log.say)
+    system = how.score(run.path.name, hypotheses)
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
-    write_json(run.test_scores, system.as_dict() | {"binned_by": str(BinnedBy("source", how.source_unit))})
+    write_json(run.test_scores, system.as_dict() | {"binned_by": str(how.binned_by)})
     scores = {metric: score.value for metric, score in system.scores.items()}
     log.record(step, "test", **scores, signature=system.bleu.signature)
 

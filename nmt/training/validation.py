@@ -16,11 +16,10 @@ from nmt.data.epochs import FirstPieces
 from nmt.device import autocast, resolve_precision
 from nmt.errors import ConfigError, NmtError, ProcessError, of_key
 from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
-from nmt.evaluation.by_length import LengthRow, bleu_by_length
+from nmt.evaluation.by_length import bleu_by_length
 from nmt.evaluation.figures.attention import attention_image
-from nmt.evaluation.figures.length_curve import bleu_by_length_image
 from nmt.evaluation.metrics import METRICS, Evidence, format_values, scores_of
-from nmt.evaluation.writing import BinnedBy, lengths, tokenizer_of_run, unit_of
+from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
 from nmt.messages import Caution, counted, counted_early, duration
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
@@ -138,7 +137,7 @@ class Validator:
         evidence = Evidence(hypotheses, references, self.tokenizer, loss, self.alignment_error_rate())
         scores = {name: score.value for name, score in scores_of(evidence).items()}
         if translated and samples and self.world.writes:
-            self._show(update, hypotheses, format_values(scores))
+            self._show(update, hypotheses)
         return ValidationResult(scores, time.perf_counter() - started, entropy)
 
     @torch.inference_mode()
@@ -179,14 +178,16 @@ class Validator:
         weights = word_attention(self.network, self.translator.tokenizers, pairs, self.device)
         return [sorted(links) for links in likeliest(weights)]
 
-    def _show(self, update: int, hypotheses: list[str], scores: str) -> None:
-        """Write the samples, the attention in some of them, and BLEU by length, entitled with the ``scores``."""
+    def _show(self, update: int, hypotheses: list[str]) -> None:
+        """Write BLEU by length, the samples, and the attention in some of them."""
         if not self.pairs:
             return
-        rows = self._by_length(hypotheses)
-        width = len(str(rows[-1].high))
-        names = {f"{row.low:0{width}}-{row.high:0{width}}": row for row in rows}
-        self.log.scalars(update, "validation/bleu_by_length", {name: row.bleu for name, row in names.items()})
+        measured = lengths([pair.source for pair in self.pairs], self.source_unit)
+        references, bins = [pair.target for pair in self.pairs], self.config.evaluation.bins
+        bleu = bleu_by_length(measured, hypotheses, references, self.tokenizer, bins)
+        width = len(str(max(high for _, high in bleu)))
+        values = {f"{low:0{width}}-{high:0{width}}": value for (low, high), value in bleu.items()}
+        self.log.scalars(update, "validation/bleu_by_length", values)
         shown = list(zip(self.pairs, hypotheses, strict=True))[: self.config.training.validation.samples]
         if not shown:
             return
@@ -194,15 +195,8 @@ class Validator:
             {"source": pair.source, "reference": pair.target, "hypothesis": hypothesis} for pair, hypothesis in shown
         ]
         self.log.samples(update, lines)
-        binned_by = BinnedBy("source", self.source_unit).axis
-        self.log.image(update, "validation/length_curve", bleu_by_length_image(rows, binned_by, scores))
         if self.model.attends:
             self._show_attention(update, [pair.source for pair, _ in shown[:MOST_IMAGES]])
-
-    def _by_length(self, hypotheses: Sequence[str]) -> Sequence[LengthRow]:
-        references = [pair.target for pair in self.pairs]
-        measured = lengths([pair.source for pair in self.pairs], self.source_unit)
-        return bleu_by_length(measured, hypotheses, references, self.tokenizer, self.config.evaluation.bins)
 
     def _show_attention(self, update: int, sources: list[str]) -> None:
         options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)

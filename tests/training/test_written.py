@@ -138,7 +138,6 @@ def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> N
     assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
     assert [event.step for event in board.Images("validation/attention/1")] == [2, 3]
     assert [event.step for event in board.Images("validation/attention/2")] == [2, 3]
-    assert [event.step for event in board.Images("validation/length_curve")] == [2, 3]
 
 
 def test_tensorboard_and_files_have_all_that_is_measured(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """Figures of the diagnosis: why translations of long sentences are worse, and attention as word alignment."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,9 +10,8 @@ from matplotlib.lines import Line2D
 
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
-from nmt.evaluation.figures.files import numbers, table, write_all
 from nmt.evaluation.figures.length_curve import About, centers, draw_counts, draw_points, label_lengths, spans_of
-from nmt.evaluation.figures.style import legend_above, looks, plain, png, style, svg, write_caption
+from nmt.evaluation.figures.style import legend_above, looks, plain, style, write_caption
 from nmt.evaluation.writing import Unit
 
 THIRDS = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
@@ -48,31 +46,13 @@ ENDINGS = (*(f".{name}.{kind}" for name in FIGURES for kind in ("png", "svg")), 
 """Endings of all files that may be written."""
 
 
-def write_diagnosis(diagnoses: Sequence[Diagnosis], stem: str | Path, *, about: About, unit: Unit) -> list[Path]:
-    """Write the figures ``stem``.recall, .probability, .attention and .failures, each as .png and .svg, and their
-    numbers as ``stem``.json and .csv. There is no attention figure if no system has attention.
+def draw_diagnoses(diagnoses: Sequence[Diagnosis], *, about: About, unit: Unit) -> dict[str, Figure]:
+    """Draw each of FIGURES, by its name; there is no attention figure if no system has attention.
 
-    The diagnoses have the same sentences in the same bins; ``unit`` is that of the target language. For the other
-    arguments and errors see :func:`~nmt.evaluation.figures.length_curve.write_length_curve`.
+    The diagnoses have the same sentences in the same bins; ``unit`` is that of the target language.
     """
-    contents: dict[str, bytes] = {}
-    for name in FIGURES:
-        if name != "attention" or any(each.has("entropy") for each in diagnoses):
-            figure = draw_diagnosis(diagnoses, name, about=about, unit=unit)
-            contents |= {f".{name}.png": png(figure), f".{name}.svg": svg(figure)}
-    rows = [row for each in diagnoses for row in each.rows()]
-    contents[".json"] = numbers(about.as_dict() | {"systems": {each.system: _numbers(each) for each in diagnoses}})
-    contents[".csv"] = table(rows)
-    return write_all(stem, contents)
-
-
-def _numbers(diagnosis: Diagnosis) -> list[dict[str, object]]:
-    """Add to each row the intervals of its means."""
-    ends = np.stack([diagnosis.lows, diagnosis.highs], axis=-1).tolist()
-    return [
-        row | {f"{name}_interval": end for name, end in zip(MEASURES, each, strict=True) if row[name] is not None}
-        for row, each in zip(diagnosis.rows(), ends, strict=True)
-    ]
+    names = [name for name in FIGURES if name != "attention" or any(each.has("entropy") for each in diagnoses)]
+    return {name: draw_diagnosis(diagnoses, name, about=about, unit=unit) for name in names}
 
 
 def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, unit: Unit) -> Figure:

@@ -1,8 +1,7 @@
 """The length curve: BLEU against sentence length (after Bahdanau et al. 2015, Fig. 2), and its numbers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from nmt.evaluation.by_length import MIN_SENTENCES, SEED, UNTRAINED, LengthRow, SystemScores
-from nmt.evaluation.figures.files import KINDS, numbers, table, write_all
-from nmt.evaluation.figures.style import GREY, legend_above, pixels, plain, png, series, style, svg, write_caption
+from nmt.evaluation.by_length import MIN_SENTENCES, SEED, UNTRAINED, SystemScores
+from nmt.evaluation.figures.style import GREY, legend_above, plain, series, style, write_caption
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.significance import Comparison, Retention
 from nmt.evaluation.writing import BinnedBy
 
 LEAST_LABELLED = 1 / 12
@@ -35,12 +32,12 @@ ROOM_FOR_A_MARKER = 104.0
 class Origin:
     """The run behind a translation."""
 
-    source_language: str
-    target_language: str
-    beam_size: int
-    length_penalty: float
-    updates: tuple[int, ...] = ()
-    """The update of the weights that translated, or of all that were averaged; empty if unknown."""
+    languages: str
+    """``en to fr``."""
+    search: str
+    """``beam 5, length penalty 1``."""
+    update: str
+    """The update of the weights that translated, or of all that were averaged; "" if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -76,66 +73,21 @@ class About:
 
 
 def made_with(origins: Mapping[str, Sequence[Origin]]) -> list[str]:
-    """List languages, search options and updates as far as known, with the names of systems that differ.
+    """List languages, searches and updates as far as known, with the names of systems that differ.
 
     ``origins`` has the run of each seed, by system.
     """
-    facts: dict[str, Callable[[Origin], str]] = {
-        "From ": lambda run: f"{run.source_language} to {run.target_language}",
-        "Search: ": _search,
-        "Update: ": _update,
-    }
     sentences = []
-    for heading, fact in facts.items():
+    for fact, heading in {"languages": "From", "search": "Search:", "update": "Update:"}.items():
         systems: dict[str, list[str]] = {}
         for name, runs in origins.items():
-            values = dict.fromkeys(filter(None, map(fact, runs)))
-            systems.setdefault(" and ".join(values), []).append(plain(name, 24))
+            values = dict.fromkeys(getattr(run, fact) for run in runs)
+            systems.setdefault(" and ".join(filter(None, values)), []).append(plain(name, 24))
         alike = len(systems) == 1
         each = [value if alike else f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
         if each:
-            sentences.append(heading + "; ".join(each))
+            sentences.append(f"{heading} {'; '.join(each)}")
     return sentences
-
-
-def _update(run: Origin) -> str:
-    updates = run.updates
-    if len(updates) > 1:
-        return f"mean of {len(updates)} from {min(updates):,} to {max(updates):,}"
-    return f"{updates[0]:,}" if updates else ""
-
-
-def _search(run: Origin) -> str:
-    return f"beam {run.beam_size}, length penalty {run.length_penalty:g}"
-
-
-def write_length_curve(
-    systems: Sequence[SystemScores],
-    stem: str | Path,
-    *,
-    about: About,
-    comparisons: Sequence[Comparison] = (),
-    overall: Sequence[Comparison] = (),
-    retention: Retention | None = None,
-) -> list[Path]:
-    """Write ``stem``.png, .svg, .json and .csv, and return the paths.
-
-    The systems are scored on the same sentences in the same bins; comparisons and retention are for the JSON.
-
-    Raises DataError if they cannot be written.
-    """
-    figure = draw_length_curve(systems, about=about)
-    facts = about.as_dict() | {
-        "sentences": sum(row.n for row in systems[0].rows),
-        "signature": systems[0].bleu.signature,
-        "systems": {system.name: system.as_dict() for system in systems},
-        "comparisons": [asdict(each) for each in comparisons],
-        "overall": [asdict(each) for each in overall],
-        "kept": None if retention is None else asdict(retention),
-    }
-    rows = [asdict(row) for system in systems for row in system.rows]
-    contents = png(figure), svg(figure), numbers(facts), table(rows)
-    return write_all(stem, dict(zip(KINDS, contents, strict=True)))
 
 
 def draw_length_curve(systems: Sequence[SystemScores], *, about: About) -> Figure:
@@ -192,35 +144,6 @@ def _ceiling(systems: Sequence[SystemScores], solid: Solid) -> float:
     intervals = [row.bleu_high for system in systems for row, drawn in zip(system.rows, solid, strict=True) if drawn]
     seeds = [value for system in systems for seed in system.seeds for value in seed]
     return max(min(max([*points, *intervals, *seeds]) * 1.06, ROOM_FOR_A_MARKER), 1.0)
-
-
-# --- a validation -----------------------------------------------------------------------------------------------------
-
-
-def bleu_by_length_image(rows: Sequence[LengthRow], axis: str, title: str) -> npt.NDArray[np.uint8]:
-    """Render :func:`draw_bleu_by_length`: RGB pixels, (height, width, 3)."""
-    return pixels(draw_bleu_by_length(rows, axis, title))
-
-
-def draw_bleu_by_length(rows: Sequence[LengthRow], axis: str, title: str) -> Figure:
-    """Draw BLEU in each bin of lengths, and the number of sentences; bins of few sentences as in every figure.
-
-    The axis of BLEU always goes from 0 to 100, so that the pictures of several validations compare.
-    """
-    bins, counts = [(row.low, row.high) for row in rows], [row.n for row in rows]
-    spans, solid = spans_of(bins), np.array(counts) >= MIN_SENTENCES
-    note = "" if solid.all() else f"\nHollow points: fewer than {MIN_SENTENCES} sentences"
-    with style():
-        figure = Figure(figsize=(6, 4))
-        figure.subplots_adjust(left=0.12, right=0.97, top=0.92, bottom=0.18 if note else 0.14, hspace=0.08)
-        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
-        bleu = np.array([row.bleu for row in rows])
-        draw_points(upper, centers(spans, 0, 1), bleu, solid, series(0))
-        upper.set(ylabel="BLEU (0 to 100)", ylim=(0, 100), title=title)
-        upper.tick_params(labelbottom=False, length=0)
-        draw_counts(lower, counts, spans)
-        label_lengths(lower, bins, spans, axis + note)
-    return figure
 
 
 # --- an axis of lengths in bins, for every figure by length -----------------------------------------------------------

@@ -10,8 +10,7 @@ from nmt.config.schema import FileCorpus
 from nmt.data.corpus import read_test_set
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.evaluation.alignment import Gold, read_gold
-from nmt.evaluation.metrics import Integers
-from nmt.evaluation.writing import Scoring, lengths, scoring
+from nmt.evaluation.by_length import Scoring, scoring
 from nmt.experiments import schema
 from nmt.experiments.plan import make_plan
 from nmt.experiments.schema import TestSet, load_experiment
@@ -42,10 +41,6 @@ class Collected:
     gold: list[Gold] | None
     """Word links of each pair."""
     scoring: Scoring
-    lengths: Integers
-    """Length of each source."""
-    bins: tuple[int, ...]
-    resamples: int
 
 
 def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | None, int], say: Say) -> Collected:
@@ -87,8 +82,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
     if not any(map(str.strip, sources)):
         raise DataError(f"{chosen.source}: has no line with text")
     links = chosen.gold if gold[0] is None else schema.Gold(links=gold[0], first=gold[1])
-    scored = scoring(None, {system.name: system.config for system in systems}, sources, references, say)
-    evaluation = systems[0].config.evaluation
+    configs = {system.name: system.config for system in systems}
     return Collected(
         title=", ".join(dict.fromkeys(printable(Path(p).stem) if Path(p).is_file() else run_name(p) for p in paths)),
         systems=systems,
@@ -96,10 +90,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         sources=sources,
         references=references,
         gold=read_gold(chosen.source, chosen.reference, links.links, first=links.first).links if links else None,
-        scoring=scored,
-        lengths=lengths(sources, scored.source_unit),
-        bins=chosen.bins or evaluation.bins,
-        resamples=evaluation.bootstrap,
+        scoring=scoring(configs, sources, references, say, chosen.bins or ()),
     )
 
 

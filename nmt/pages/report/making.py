@@ -14,15 +14,14 @@ import torch
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.schema import ScoredAttention
-from nmt.evaluation.by_length import SEED, UNTRAINED, Bin, SystemScores, bins_by_length
+from nmt.evaluation.by_length import SEED, UNTRAINED, SystemScores, interval, mean_bleu
 from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.figures import diagnosis
 from nmt.evaluation.figures.learning import draw_learning, learning_curves
 from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import svg
 from nmt.evaluation.metrics import METRICS, bleu_of_statistics
-from nmt.evaluation.significance import Comparison, compare_overall, interval, mean_bleu
-from nmt.evaluation.writing import BinnedBy
+from nmt.evaluation.significance import Comparison, compare_overall
 from nmt.pages.report.collecting import Collected, Say, Trained
 from nmt.pages.report.measuring import Measured, choose, measure
 from nmt.pages.report.reading import gold_groups, grouped, read
@@ -49,10 +48,10 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     for system in systems:
         say(f"{system.name}: measuring on {len(collected.sources):,} sentences")
         measured.append(measure(system.name, load_run(system.run.path, device), collected, device))
-    bins = bins_by_length(collected.lengths, collected.bins)
+    scoring, bins = collected.scoring, collected.scoring.bins
     bleu = np.stack([bleu_of_statistics(each.scores.statistics[0], effective_order=True) for each in measured])
     failing = np.any([each.failing.any(axis=1) for each in measured], axis=0)
-    shown, selection = choose(sentences, collected.lengths, [each.members for each in bins.values()], bleu, failing)
+    shown, selection = choose(sentences, scoring.lengths, [each.members for each in bins.values()], bleu, failing)
     readings = []
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(shown):,} sentences")
@@ -60,11 +59,11 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         readings.append([read(run, one, each, collected, device) for each in shown])
     settings = differing_settings([system.config for system in systems])
     facts = [
-        _facts(system, one, differing, list(read_by[0].attention), collected.resamples)
+        _facts(system, one, differing, list(read_by[0].attention), scoring.resamples)
         for system, one, differing, read_by in zip(systems, measured, settings, readings, strict=True)
     ]
     scores = [one.scores for one in measured]
-    compared = compare_overall([each for each in scores if each.comparable], resamples=collected.resamples)
+    compared = compare_overall([each for each in scores if each.comparable], resamples=scoring.resamples)
     records = _sentences(collected, measured[0], shown, readings)
     return Report(
         title=collected.title,
@@ -73,8 +72,8 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
             data.source_language,
             data.target_language,
             right_to_left(collected.sources),
-            collected.scoring.source_unit,
-            collected.scoring.reference_unit,
+            scoring.source_unit,
+            scoring.reference_unit,
         ),
         metrics=[metric for name, metric in METRICS.items() if any(name in each.scores for each in facts)],
         score=next(each.label for each in METRICS.values() if each.of_sentence and each.higher_is_better),
@@ -83,7 +82,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
             {"a": each.system, "b": each.other, "difference": -each.difference, "p": each.p_value} for each in compared
         ],
         findings=findings(scores, compared),
-        figures=_figures(collected, measured, bins),
+        figures=_figures(collected, measured),
         bins=[{"low": each.low, "high": each.high} for each in bins.values()],
         sentences=records,
         example=example(records),
@@ -141,7 +140,7 @@ def _sentences(
             _, words = grouped(pieces, source, collected.scoring.source_unit)
             gold = gold_groups(collected.gold[index].possible, words, reference, collected.scoring.reference_unit)
         by_name = {system.name: each for system, each in zip(collected.systems, own, strict=True)}
-        length = int(collected.lengths[index])
+        length = int(collected.scoring.lengths[index])
         records.append(Sentence(index + 1, collected.sources[index], reference, length, gold, by_name))
     return records
 
@@ -206,17 +205,15 @@ def right_to_left(lines: Iterable[str]) -> bool:
 # --- length and training ----------------------------------------------------------------------------------------------
 
 
-def _figures(collected: Collected, measured: Sequence[Measured], bins: Mapping[int, Bin]) -> list[Figure]:
+def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]:
     """Draw the figures of ``nmt-length-curve``, and the learning curves."""
-    name = collected.test.source.rpartition("/")[2]
-    about = About(name, collected.resamples, BinnedBy("source", collected.scoring.source_unit))
-    diagnoses = [diagnose(one.scores.name, bins, [one.measures], collected.resamples) for one in measured]
+    scoring = collected.scoring
+    about = About(collected.test.source.rpartition("/")[2], scoring.resamples, scoring.binned_by)
+    diagnoses = [diagnose(one.scores.name, scoring.bins, [one.measures], scoring.resamples) for one in measured]
     curve = draw_length_curve([one.scores for one in measured], about=about)
     found = [Figure("length", "BLEU by source length", svg(curve))]
-    for kind, title in diagnosis.TITLES.items():
-        if kind != "attention" or any(each.has("entropy") for each in diagnoses):
-            drawn = diagnosis.draw_diagnosis(diagnoses, kind, about=about, unit=collected.scoring.reference_unit)
-            found.append(Figure("length", title, svg(drawn)))
+    for kind, drawn in diagnosis.draw_diagnoses(diagnoses, about=about, unit=scoring.reference_unit).items():
+        found.append(Figure("length", diagnosis.TITLES[kind], svg(drawn)))
     curves = {system.name: learning_curves(read_metrics(system.run.metrics)) for system in collected.systems}
     if runs := {name: each for name, each in curves.items() if each}:
         found.append(Figure("training", "Training loss and validation scores", svg(draw_learning(runs))))

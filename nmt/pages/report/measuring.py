@@ -54,11 +54,9 @@ def measure(name: str, run: LoadedRun, collected: Collected, device: torch.devic
     translator = Translator.of([run], device, torch.float32)
     translations = list(translator.stream(collected.sources, SearchOptions.from_config(translator.decoding)))
     hypotheses = [each.text for each in translations]
-    sources, references, unit = collected.sources, collected.references, collected.scoring.reference_unit
-    scores = collected.scoring.score(
-        name, sources, hypotheses, references, bins=collected.bins, resamples=collected.resamples
-    )
-    pairs = [Pair(*both) for both in zip(sources, references, strict=True)]
+    references, unit = collected.references, collected.scoring.reference_unit
+    scores = collected.scoring.score(name, hypotheses)
+    pairs = [Pair(*both) for both in zip(collected.sources, references, strict=True)]
     function_words = most_frequent(references, unit=unit)
     measures, weights = [], []
     forced = force(run.network, run.tokenizers, pairs, device)
