@@ -18,7 +18,7 @@ from nmt.evaluation.metrics import Floats
 from nmt.evaluation.writing import BinnedBy
 
 LEAST_LABELLED = 1 / 12
-"""Share of the axis: if a bin is narrower, ticks are at round lengths and its bar has no number."""
+"""Share of the axis: if a bin is narrower, not every bin has a label, and its bar has no number."""
 Span = tuple[float, float]
 Lengths = tuple[int, int]
 """Shortest and longest length of a bin, both included."""
@@ -170,20 +170,13 @@ def centers(spans: Sequence[Span], number: int, systems: int) -> Floats:
 
 
 def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], label: str) -> None:
-    """Label the bins with their lengths or, if some are too narrow, the axis with round lengths."""
+    """Label the bins with their lengths, or each second or third of them if some are too narrow."""
     axes.set_xlabel(label)
-    first, last = spans[0][0], spans[-1][1]
-    axes.set_xlim(first, last)
+    axes.set_xlim(spans[0][0], spans[-1][1])
+    room = LEAST_LABELLED * (spans[-1][1] - spans[0][0])
+    step = int(np.ceil(room / min(right - left for left, right in spans) - 1e-6))
     names = [f"{low}" if low == high else f"{low}–{high}" for low, high in bins]
-    ticks = {(left + right) / 2: name for name, (left, right) in zip(names, spans, strict=True)}
-    if min(right - left for left, right in spans) < LEAST_LABELLED * (last - first):
-        lengths = MaxNLocator(nbins=10, integer=True).tick_values(first, last)
-        to_scale, named = last, {}
-        if last < bins[-1][1]:  # the last bin is not to scale: keep its label
-            middle = max(ticks)
-            to_scale, named = middle - LEAST_LABELLED * (last - first), {middle: ticks[middle]}
-        ticks = {length: f"{length:.0f}" for length in lengths if first <= length <= to_scale} | named
-    axes.set_xticks(list(ticks), labels=list(ticks.values()))
+    axes.set_xticks(np.mean(spans, axis=1)[::step], labels=names[::step])
 
 
 def draw_points(

@@ -6,6 +6,7 @@ conjuncts. Fonts are all that it needs.
 """
 
 import io
+import re
 import textwrap
 import unicodedata
 import warnings
@@ -133,23 +134,18 @@ def svg(figure: Figure) -> bytes:
 
 def _rendered(figure: Figure, **how: Any) -> bytes:
     buffer = io.BytesIO()
-    with style(), warnings.catch_warnings():
-        warnings.filterwarnings("error", message=MISSING)
-        for text in figure.findobj(Text):
-            text.set_fontfamily(fonts_for(text.get_text()))
-        try:
-            figure.savefig(buffer, **how)
-            return buffer.getvalue()
-        except UserWarning:
-            buffer = io.BytesIO()
-    with style():
+    for text in figure.findobj(Text):
+        text.set_fontfamily(fonts_for(text.get_text()))
+    with style(), warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message=MISSING)
         figure.savefig(buffer, **how)
-    warnings.warn(
-        "no font for some characters: figures show boxes in their place; on Debian and Ubuntu, install "
-        "fonts-noto-core, fonts-noto-cjk (Chinese, Japanese, Korean) or fonts-symbola (symbols)",
-        NmtWarning,
-        stacklevel=3,
-    )
+    if any(re.match(MISSING, str(each.message)) for each in caught):
+        warnings.warn(
+            "no font for some characters: figures show boxes in their place; on Debian and Ubuntu, install "
+            "fonts-noto-core, fonts-noto-cjk (Chinese, Japanese, Korean) or fonts-symbola (symbols)",
+            NmtWarning,
+            stacklevel=3,
+        )
     return buffer.getvalue()
 
 
