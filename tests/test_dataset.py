@@ -1,6 +1,7 @@
 """Preparation: what is encoded, dropped, counted and cached."""
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from nmt.data.encoded import EncodedCorpus
 from nmt.data.report import describe
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError
+from tests.test_epochs import WORD, configuration, error_of, pairs_of
 from tests.test_language_id import demo_pairs
 
 TRAIN = [
@@ -35,63 +37,37 @@ VALIDATION = [Pair("a b c", "x y z"), Pair(" ", "x"), Pair("b c", "x"), Pair("q 
 TEST = [Pair("c " * 40, "z")]
 
 
-class Corpora:
-    """A small project in a folder: its files, and configurations that name them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name, pairs in {"train": TRAIN, "validation": VALIDATION, "test": TEST}.items():
-            self.write(name, pairs)
-
-    def write(self, name: str, pairs: list[Pair]) -> None:
-        for side in Pair._fields:
-            text = "".join(getattr(pair, side) + "\n" for pair in pairs)
-            (self.folder / f"{name}.{side}").write_text(text, newline="\n")
-
-    def config(self, tokenizer: dict[str, Any] | None = None, **data: Any) -> Config:
-        files = {
-            name: {side: str(self.folder / f"{name}.{side}") for side in Pair._fields}
-            for name in ("train", "validation", "test")
-        }
-        languages = {"source_language": "en", "target_language": "fr"}
-        options = {**files, **languages, "cache": str(self.folder / "cache"), "filter": {"max_words": 20}, **data}
-        return Config.model_validate(
-            {
-                "data": options,
-                "tokenizer": tokenizer or {"type": "word", "vocabulary": 50},
-                "model": {"attention": {"type": "none"}},
-                "training": {"updates": 1},
-            }
-        )
-
-    def cached(self) -> list[str]:
-        return sorted(path.name.split("-")[0] for path in (self.folder / "cache").iterdir() if path.is_dir())
+def write(folder: Path, **splits: Sequence[Pair]) -> None:
+    """Write the text of splits."""
+    for name, pairs in splits.items():
+        for side, lines in zip(("low", "up"), zip(*pairs, strict=True), strict=True):
+            (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines), newline="\n")
 
 
 @pytest.fixture
-def corpora(tmp_path: Path) -> Corpora:
-    return Corpora(tmp_path)
+def folder(tmp_path: Path) -> Path:
+    """A folder with the three splits."""
+    write(tmp_path, train=TRAIN, validation=VALIDATION, test=TEST)
+    return tmp_path
+
+
+def config(folder: Path, tokenizer: dict[str, Any] = WORD, **data: Any) -> Config:
+    return configuration(folder, tokenizer, data={"filter": {"max_words": 20}, **data})
+
+
+def cached(folder: Path) -> list[str]:
+    return sorted(path.name.split("-")[0] for path in (folder / "cache").iterdir() if path.is_dir())
 
 
 def texts(corpus: EncodedCorpus, tokenizers: Tokenizers) -> list[Pair]:
-    sources, targets = corpus.rows(range(len(corpus)))
-    return [
-        Pair(tokenizers.source.decode(source.tolist()), tokenizers.target.decode(target.tolist()))
-        for source, target in zip(sources, targets, strict=True)
-    ]
-
-
-def error_of(config: Config) -> str:
-    with pytest.raises(DataError) as caught:
-        prepare(config)
-    return str(caught.value)
+    return [Pair(tokenizers.source.decode(one), tokenizers.target.decode(other)) for one, other in pairs_of(corpus)]
 
 
 # --- what is kept -----------------------------------------------------------------------------------------------------
 
 
-def test_training_pairs_are_filtered_and_the_others_are_not(corpora: Corpora) -> None:
-    prepared = prepare(corpora.config(filter={"max_words": 20, "max_ratio": 4.0}))
+def test_training_pairs_are_filtered_and_the_others_are_not(folder: Path) -> None:
+    prepared = prepare(config(folder, filter={"max_words": 20, "max_ratio": 4.0}))
     kept = [TRAIN[0], TRAIN[4], TRAIN[7]]
     assert texts(prepared.train, prepared.tokenizers) == kept
     assert prepared.report["splits"]["train"]["dropped"] == {
@@ -112,33 +88,33 @@ def test_training_pairs_are_filtered_and_the_others_are_not(corpora: Corpora) ->
         assert targets[row].tolist() == prepared.tokenizers.target.encode([pair.target])[0]
 
 
-def test_a_test_set_stays_as_it_is_blank_lines_included(corpora: Corpora) -> None:
-    corpora.write("test", [Pair("", ""), *VALIDATION, Pair("", "x")])
-    files = {side: str(corpora.folder / f"train.{side}") for side in Pair._fields}
-    prepared = prepare(corpora.config(train={**files, "limit": 1}))
+def test_a_test_set_stays_as_it_is_blank_lines_included(folder: Path) -> None:
+    write(folder, test=[Pair("", ""), *VALIDATION, Pair("", "x")])
+    files = {"source": f"{folder}/train.low", "target": f"{folder}/train.up", "limit": 1}
+    prepared = prepare(config(folder, train=files))
     assert prepared.test_pairs == [Pair("", ""), *VALIDATION, Pair("", "x")]
     report = prepared.report["splits"]["test"]
     assert (report["read"], report["kept"], report["dropped"]["empty"]) == (7, 7, 0)
     assert report["source_length_histogram"] == [{"low": 1, "high": 10, "pairs": 4}]
     assert texts(prepared.train, prepared.tokenizers) == TRAIN[:1] and prepared.report["splits"]["train"]["read"] == 1
-    without = prepare(corpora.config(test=None))
+    without = prepare(config(folder, test=None))
     assert without.test_pairs == [] and list(without.report["splits"]) == ["train", "validation"]
 
 
-def test_every_pair_dropped_is_an_error_with_the_reasons(corpora: Corpora) -> None:
-    train = f"data.train: {corpora.folder}/train.source, {corpora.folder}/train.target"
-    problem = error_of(corpora.config(filter={"max_words": 1}))
+def test_every_pair_dropped_is_an_error_with_the_reasons(folder: Path) -> None:
+    train = f"data.train: {folder}/train.low, {folder}/train.up"
+    problem = error_of(config(folder, filter={"max_words": 1}))
     assert problem.startswith(train) and "3 empty, 5 too_long_words" in problem and "data.filter" in problem
-    corpora.write("validation", [Pair("a", "")])
-    problem = error_of(corpora.config())
-    assert problem.startswith(f"data.validation: {corpora.folder}/validation.source") and "1 empty" in problem
-    assert corpora.cached() == ["tokenizer"]  # nothing half-made is left
+    write(folder, validation=[Pair("a", "")])
+    problem = error_of(config(folder))
+    assert problem.startswith(f"data.validation: {folder}/validation.low") and "1 empty" in problem
+    assert cached(folder) == ["tokenizer"]  # nothing half-made is left
 
 
-def test_a_missing_file_is_named_before_anything_is_made(corpora: Corpora) -> None:
-    (corpora.folder / "test.target").unlink()
-    assert error_of(corpora.config()) == f"data.test: {corpora.folder}/test.target: no such file"
-    assert not (corpora.folder / "cache").exists()
+def test_a_missing_file_is_named_before_anything_is_made(folder: Path) -> None:
+    (folder / "test.up").unlink()
+    assert error_of(config(folder)) == f"data.test: {folder}/test.up: no such file"
+    assert not (folder / "cache").exists()
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -169,8 +145,8 @@ def test_rows_of_a_table_in_chunks() -> None:
 # --- report -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_report_counts_by_hand(corpora: Corpora) -> None:
-    prepared = prepare(corpora.config())
+def test_the_report_counts_by_hand(folder: Path) -> None:
+    prepared = prepare(config(folder))
     train, validation, test = (prepared.report["splits"][name] for name in ("train", "validation", "test"))
     assert (train["read"], train["kept"], train["repeated_pairs"]) == (8, 4, 1)
     # kept: "a b c" twice, six times "a", and "b c"
@@ -205,93 +181,87 @@ LEARNING = ["learning the word tokenizer"]
 FOUND = ["encoded corpus"]
 
 
-def test_the_work_is_done_once(corpora: Corpora) -> None:
-    config = corpora.config()
-    assert lines_said(config) == [*LEARNING, *ENCODING, *FOUND]
-    assert lines_said(config) == lines_said(corpora.config(reverse_source=True)) == FOUND
-    assert corpora.cached() == ["corpus", "tokenizer"]
-    assert lines_said(corpora.config(filter={"max_words": 5})) == [*ENCODING, *FOUND]
-    assert lines_said(corpora.config({"type": "word", "vocabulary": 6})) == [*LEARNING, *ENCODING, *FOUND]
-    corpora.write("validation", VALIDATION[:1])
-    assert lines_said(config) == [*ENCODING, *FOUND]
-    corpora.write("train", TRAIN[:1])
-    assert lines_said(config) == [*LEARNING, *ENCODING, *FOUND]
-    assert lines_said(config) == FOUND
+def test_the_work_is_done_once(folder: Path) -> None:
+    chosen = config(folder)
+    assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
+    assert lines_said(chosen) == lines_said(config(folder, reverse_source=True)) == FOUND
+    assert cached(folder) == ["corpus", "tokenizer"]
+    assert lines_said(config(folder, filter={"max_words": 5})) == [*ENCODING, *FOUND]
+    assert lines_said(config(folder, {"type": "word", "vocabulary": 6})) == [*LEARNING, *ENCODING, *FOUND]
+    write(folder, validation=VALIDATION[:1])
+    assert lines_said(chosen) == [*ENCODING, *FOUND]
+    write(folder, train=TRAIN[:1])
+    assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
+    assert lines_said(chosen) == FOUND
 
 
 @pytest.mark.parametrize("damage", ["corpus-*/report.json", "corpus-*/train.arrow", "tokenizer-*/target.model"])
 @pytest.mark.parametrize("how", ["missing", "cut short"])
-def test_a_damaged_entry_is_built_again(corpora: Corpora, damage: str, how: str) -> None:
-    config = corpora.config()
-    whole = prepare(config)
-    (path,) = (corpora.folder / "cache").glob(damage)
+def test_a_damaged_entry_is_built_again(folder: Path, damage: str, how: str) -> None:
+    chosen = config(folder)
+    whole = prepare(chosen)
+    (path,) = (folder / "cache").glob(damage)
     content = path.read_bytes()
     path.unlink()
     if how == "cut short":
         path.write_bytes(content[: len(content) // 2])
     said: list[str] = []
-    again = prepare(config, said.append)
+    again = prepare(chosen, said.append)
     assert texts(again.train, again.tokenizers) == texts(whole.train, whole.tokenizers)
     assert again.report == whole.report
-    entry = corpora.folder / "cache" / path.relative_to(corpora.folder / "cache").parts[0]
+    entry = folder / "cache" / path.relative_to(folder / "cache").parts[0]
     assert f"{entry}: damaged; building it again" in said
-    assert lines_said(config) == FOUND
+    assert lines_said(chosen) == FOUND
 
 
-def test_two_at_once_leave_one_whole_entry(corpora: Corpora) -> None:
+def test_two_at_once_leave_one_whole_entry(folder: Path) -> None:
     """One builds, and the other waits; both then have the same."""
-    config = corpora.config()
+    chosen = config(folder)
     with ThreadPoolExecutor(2) as pool:
-        lines = list(pool.map(lines_said, [config] * 2))
+        lines = list(pool.map(lines_said, [chosen] * 2))
     assert sum(line == "encoding train" for each in lines for line in each) == 1
-    assert lines_said(config) == FOUND
-    assert corpora.cached() == ["corpus", "tokenizer"]
+    assert lines_said(chosen) == FOUND
+    assert cached(folder) == ["corpus", "tokenizer"]
 
 
-def test_the_cache_follows_the_environment(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NMT_CACHE", str(corpora.folder / "elsewhere"))
-    assert cache_folder(None) == corpora.folder / "elsewhere"
+def test_the_cache_follows_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NMT_CACHE", str(folder / "elsewhere"))
+    assert cache_folder(None) == folder / "elsewhere"
     monkeypatch.delenv("NMT_CACHE")
-    monkeypatch.setenv("HOME", str(corpora.folder))
-    assert cache_folder(None) == corpora.folder / ".cache/nmt"
+    monkeypatch.setenv("HOME", str(folder))
+    assert cache_folder(None) == folder / ".cache/nmt"
 
 
-def test_a_cache_that_cannot_be_written_is_named(corpora: Corpora) -> None:
-    (corpora.folder / "file").write_text("")
-    cache = str(corpora.folder / "file/cache")
-    assert error_of(corpora.config(cache=cache)).startswith(f"data.cache: {cache}: cannot be written: Not a directory")
-
-
-def test_the_cache_is_tried_without_a_trace(corpora: Corpora) -> None:
-    before = sorted(corpora.folder.rglob("*"))
-    try_cache(corpora.config(cache=str(corpora.folder / "a" / "b")).data)
-    assert sorted(corpora.folder.rglob("*")) == before
-    with pytest.raises(
-        DataError, match=r"^data\.cache: .*/train\.source/cache: cannot be written: .* not a directory;"
-    ):
-        try_cache(corpora.config(cache=str(corpora.folder / "train.source" / "cache")).data)
+def test_a_cache_is_tried_without_a_trace_and_named_if_it_cannot_be_written(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    try_cache(config(folder, cache=str(folder / "a" / "b")).data)
+    assert sorted(folder.rglob("*")) == before
+    chosen = config(folder, cache=f"{folder}/train.low/cache")
+    assert error_of(chosen).startswith(f"data.cache: {folder}/train.low/cache: cannot be written: Not a directory")
+    with pytest.raises(DataError, match=r"^data\.cache: .*/train\.low/cache: cannot be written: "):
+        try_cache(chosen.data)
 
 
 # --- other corpora and tokenizers -------------------------------------------------------------------------------------
 
 
-def test_a_corpus_in_json_lines_and_one_from_the_hub(corpora: Corpora, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"en": pair.source, "fr": pair.target} for pair in TRAIN]
-    (corpora.folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+def test_a_corpus_in_json_lines_and_one_from_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"low": pair.source, "up": pair.target} for pair in TRAIN]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: datasets.Dataset.from_list(rows))
-    expected = prepare(corpora.config())
-    for train in ({"jsonl": str(corpora.folder / "train.jsonl")}, {"hub": "some/corpus", "split": "train"}):
-        prepared = prepare(corpora.config(train=train))
+    expected = prepare(config(folder))
+    for train in ({"jsonl": str(folder / "train.jsonl")}, {"hub": "some/corpus", "split": "train"}):
+        prepared = prepare(config(folder, train=train))
         assert texts(prepared.train, prepared.tokenizers) == texts(expected.train, expected.tokenizers)
         assert prepared.corpus_sha256 != expected.corpus_sha256
 
 
-def test_odd_lines(corpora: Corpora) -> None:
+def test_odd_lines(folder: Path) -> None:
     """Control characters stay inside their line, and a line of 100,000 words is dropped, not fatal."""
     odd = [Pair("a\x00b\u2028c", "x\x0by\u0085z\rz"), Pair("a " * 100_000, "x"), Pair("a", "x")]
-    corpora.write("train", odd)
-    corpora.write("validation", odd)
-    prepared = prepare(corpora.config({"type": "character", "vocabulary": 50}, filter={}))
+    write(folder, train=odd)
+    write(folder, validation=odd)
+    prepared = prepare(config(folder, {"type": "character", "vocabulary": 50}, filter={}))
     assert len(prepared.train) == 2
     assert prepared.report["splits"]["train"]["dropped"]["too_long_pieces"] == 1
     assert prepared.validation_pairs == odd
@@ -301,13 +271,13 @@ def test_odd_lines(corpora: Corpora) -> None:
 # --- swapped sides ----------------------------------------------------------------------------------------------------
 
 
-def test_swapped_sides_are_told_every_time(corpora: Corpora) -> None:
-    corpora.write("train", [Pair(pair.target, pair.source) for pair in demo_pairs(1)])
-    corpora.write("validation", list(demo_pairs(2, 50)))
-    corpora.write("test", list(demo_pairs(3, 50)))
+def test_swapped_sides_are_told_every_time(folder: Path) -> None:
+    write(folder, train=[Pair(pair.target, pair.source) for pair in demo_pairs(1)])
+    write(folder, validation=list(demo_pairs(2, 50)))
+    write(folder, test=list(demo_pairs(3, 50)))
     for _ in ("made", "found in the cache"):
         said: list[str] = []
-        prepared = prepare(corpora.config(), said.append)
+        prepared = prepare(config(folder, source_language="en", target_language="fr"), said.append)
         warnings = [line for line in said if line.startswith("warning: ")]
         assert warnings == [f"warning: {line}" for line in prepared.report["warnings"]]
         assert len(warnings) == 1 and warnings[0].startswith("warning: data.train: source and target seem to be")
