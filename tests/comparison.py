@@ -7,7 +7,7 @@ from typing import Any
 
 from nmt.files import CHECKSUMS, digest, read_json
 
-MAY_DIFFER = ("seconds", "validation_seconds", "target_tokens_per_second", "system")
+MAY_DIFFER = ("seconds", "target_tokens_per_second", "system")
 """Values that may differ between equal runs: times, and the name of the directory."""
 
 

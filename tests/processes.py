@@ -11,7 +11,7 @@ from multiprocessing import connection, get_context
 from typing import Any
 
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["nmt.training.pipeline", "torch.distributed", "tests.small_run"])
+CONTEXT.set_forkserver_preload(["nmt.training.train", "torch.distributed", "tests.small_run"])
 KILLED = f"killed by signal {int(signal.SIGKILL)}"
 Function = Callable[..., Any]
 

@@ -1,7 +1,6 @@
 """Several processes train as one does; what goes wrong in one is said by name."""
 
 import json
-import os
 import platform
 import time
 from collections import Counter
@@ -15,29 +14,28 @@ from unittest.mock import Mock, patch
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from nmt.config import Config
-from nmt.data.batching import Batch, collate
 from nmt.data.dataset import PreparedData, prepare
-from nmt.data.epochs import Position, training_batches
-from nmt.device import resolve_device
-from nmt.model import build_model
+from nmt.data.epochs import training_batches
+from nmt.errors import ConfigError, Stopped
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training import trainer as trainer_module
-from nmt.training.accumulation import GradientSum
-from nmt.training.log import Log
-from nmt.training.opening import say_other_number
-from nmt.training.pipeline import train_run
+from nmt.training.gradients import Accumulation
+from nmt.training.machine import Machine
+from nmt.training.opening import refuse_unequal
+from nmt.training.reports import Log
+from nmt.training.train import make_model, make_trainer
+from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from nmt.training.world import ONE_PROCESS, World
 from tests.processes import KILLED, kill_self, run_processes, try_processes
-from tests.small_run import config, metrics, options, train, write_corpus
-from tests.training.trainers import KINDS, cramp, not_finite, spoil
+from tests.small_run import config, metrics, options, train
+from tests.training.trainers import KINDS, NO_DROPOUT, batch_of, cramp, not_finite, parameters, spoil, update
 
-NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 SGD = {"type": "sgd", "learning_rate": 3.0}
 CPU = torch.device("cpu")
 HOST = platform.node()
@@ -56,32 +54,20 @@ def exact(folder: Path, output: str = "run", **training: Any) -> Config:
     return config(folder, output=output, dropout=NO_DROPOUT, **({"optimizer": SGD} | training))
 
 
-def small_trainer(folder: Path, run: RunDirectory, log: Log, world: World, **training: Any) -> Trainer:
-    configuration = exact(folder, **training)
-    prepared = prepare(configuration)
-    torch.manual_seed(1)
-    model = build_model(configuration.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
-    return Trainer(configuration, prepared, model, run, log, resolve_device("cpu"), world)
-
-
 @contextmanager
-def trainer_of(folder: Path, world: World, **training: Any) -> Iterator[Trainer]:
-    with closing(Log(RunDirectory(folder / "none"), lambda line: None, world=Silent())) as log:
-        yield small_trainer(folder, RunDirectory(folder / "none"), log, world, **training)
+def trainer_of(configuration: Config, world: World) -> Iterator[Trainer]:
+    """A trainer that writes nothing."""
+    nowhere, prepared = RunDirectory("nowhere"), prepare(configuration)
+    torch.manual_seed(1)
+    model = make_model(configuration.model, prepared.tokenizers)
+    with closing(Log(nowhere, lambda line: None, world=Silent())) as log:
+        yield make_trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
 
 
-class Silent(type(ONE_PROCESS)):  # type: ignore[misc]
+class Silent(World):
     """One process that writes nothing."""
 
     writes = False
-
-
-def parameters(trainer: Trainer) -> Tensor:
-    return torch.cat([each.detach().flatten() for each in trainer.model.parameters()])
-
-
-def rows_of(trainer: Trainer, rows: list[int]) -> Batch:
-    return collate(*trainer.prepared.train.rows(rows), trainer.specials)
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------
@@ -89,7 +75,7 @@ def rows_of(trainer: Trainer, rows: list[int]) -> Batch:
 
 def shares(folder: Path) -> list[list[int]]:
     """The pairs of each process in one update: very many tokens in the first, few in the next, none in the last."""
-    with trainer_of(folder, ONE_PROCESS) as trainer:
+    with trainer_of(exact(folder), ONE_PROCESS) as trainer:
         order = np.argsort(trainer.prepared.train.target_lengths, kind="stable").tolist()
     dealt = [order[-40:], order[:2], []]
     counts = [sum(int(trainer.prepared.train.target_lengths[row]) + 1 for row in rows) for rows in dealt]
@@ -98,32 +84,30 @@ def shares(folder: Path) -> list[list[int]]:
 
 
 def updated(world: World, folder: str, dealt: list[list[int]]) -> dict[str, Any]:
-    """Two updates with the pairs of this process."""
-    with trainer_of(Path(folder), world) as trainer:
-        batches = [rows_of(trainer, dealt[world.rank])] if dealt[world.rank] else []
-        made = [asdict(trainer.update(batches, Position(0, index + 1))) for index in range(2)]
+    """Two updates with the pairs of this process, each list of them a batch."""
+    with trainer_of(exact(Path(folder)), world) as trainer:
+        shares = dealt if world.size == 1 else [dealt[world.rank]]
+        batches = [batch_of(trainer, rows) for rows in shares if rows]
+        made = [asdict(update(trainer, batches)) for _ in range(2)]
         return {"updates": made, "parameters": parameters(trainer).tolist()}
 
 
 def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path) -> None:
     """The gradient is divided once, by the tokens of all; one has ten times as many as another, one none."""
     dealt = shares(folder)
-    with trainer_of(folder, ONE_PROCESS) as trainer:
+    with trainer_of(exact(folder), ONE_PROCESS) as trainer:
         before = parameters(trainer)
-        made = [
-            asdict(trainer.update([rows_of(trainer, rows) for rows in dealt if rows], Position(0, index + 1)))
-            for index in range(2)
-        ]
-        expected = parameters(trainer)
+    alone = updated(ONE_PROCESS, str(folder), dealt)
+    expected = torch.tensor(alone["parameters"])
     for found in run_processes(updated, 3, str(folder), dealt):
         weights = torch.tensor(found["parameters"])
         assert (weights - expected).norm() <= 1e-6 * expected.norm()
         assert (weights - expected).norm() <= 1e-5 * (expected - before).norm()
-        for one, other in zip(found["updates"], made, strict=True):
+        for one, other in zip(found["updates"], alone["updates"], strict=True):
             assert one == pytest.approx(other, rel=1e-6)
 
 
-class OfTwo(type(ONE_PROCESS)):  # type: ignore[misc]
+class OfTwo(World):
     """One of two equal processes."""
 
     size = 2
@@ -133,40 +117,51 @@ class OfTwo(type(ONE_PROCESS)):  # type: ignore[misc]
         return tensor.mul_(2)
 
 
+def sum_of(world: World, batches: int, precision: torch.dtype = torch.float32) -> tuple[nn.Linear, Accumulation]:
+    """The sum of a weight with two numbers, and of a bias."""
+    layer = nn.Linear(2, 1)
+    return layer, Accumulation(layer, world, batches, precision)
+
+
 def test_gradients_are_summed_over_batches_and_processes() -> None:
-    """A parameter that this process has not used may have a gradient in another."""
-    used, unused = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
-    each = GradientSum([used, unused], OfTwo(), 2)
-    for factor in (1.0, 2.0):
-        (factor * used).sum().backward()
-        each.add()
+    """A parameter that this process has not used may have a gradient in another; what is undone does not count."""
+    layer, each = sum_of(OfTwo(), 2)
+    for factors in ((5.0,), (1.0, 2.0)):
+        each.begin()
+        for factor in factors:
+            (factor * layer.weight).sum().backward()
+            each.add()
+        if len(factors) == 1:
+            each.undo()
     each.finish()
-    assert used.grad is not None and used.grad.tolist() == [2 * 3.0] * 3
-    assert unused.grad is not None and not unused.grad.any()
+    assert layer.weight.grad is not None and layer.weight.grad.tolist() == [[2 * 3.0] * 2]
+    assert layer.bias.grad is not None and not layer.bias.grad.any()
 
 
 @pytest.mark.parametrize(("precision", "expected"), [(torch.float32, 1.0), (torch.bfloat16, 0.0)])
 def test_gradients_in_fp32_are_summed_in_float64(precision: torch.dtype, expected: float) -> None:
     """In fp32 1e8 + 1 - 1e8 is 0: the order would decide. The next update begins at 0."""
-    parameter = torch.nn.Parameter(torch.zeros(2))
-    each = GradientSum([parameter], ONE_PROCESS, 3, precision)
-    for update in range(2):
+    layer, each = sum_of(ONE_PROCESS, 3, precision)
+    for made in range(2):
         for gradient in (1e8, 1.0, -1e8):
-            (gradient * parameter).sum().backward()
+            (gradient * layer.bias).sum().backward()
             each.add()
         each.finish()
-        assert parameter.grad is not None
-        assert parameter.grad.tolist() == [expected] * 2, update
-        parameter.grad = None
+        assert layer.bias.grad is not None
+        assert layer.bias.grad.tolist() == [expected], made
+        layer.bias.grad = None
 
 
 def test_what_one_process_adds_up_itself_has_no_sum() -> None:
     """A sum takes memory: 8 bytes a parameter in float64, 4 in fp32."""
-    parameter = torch.nn.Parameter(torch.zeros(2))
-    assert GradientSum([parameter], ONE_PROCESS, 2).total is not None
-    assert GradientSum([parameter], ONE_PROCESS, 1).total is None
-    assert GradientSum([parameter], ONE_PROCESS, 2, torch.bfloat16).total is None
-    assert GradientSum([parameter], OfTwo(), 1, torch.bfloat16).total is not None
+    half, single = torch.bfloat16, torch.float32
+    cases: list[tuple[World, int, torch.dtype]] = [
+        (ONE_PROCESS, 2, single),
+        (ONE_PROCESS, 1, single),
+        (ONE_PROCESS, 2, half),
+        (OfTwo(), 1, half),
+    ]
+    assert [sum_of(*case)[1].total is not None for case in cases] == [True, False, False, True]
 
 
 ADAM = {"type": "adam", "learning_rate": 1e-2}
@@ -175,7 +170,7 @@ ADAM = {"type": "adam", "learning_rate": 1e-2}
 def trained(world: World, folder: str, output: str, training: dict[str, Any]) -> list[str]:
     """A whole run; what was said."""
     said: list[str] = []
-    assert train_run(exact(Path(folder), output, **training), say=said.append, world=world)
+    train_run(exact(Path(folder), output, **training), say=said.append, world=world)
     return said
 
 
@@ -286,27 +281,18 @@ def test_an_epoch_has_every_pair_once_whatever_number_of_processes_is_killed(fol
     assert sorted(held.elements()) == list(range(pairs))
 
 
-def test_another_number_of_processes_is_said_with_the_batches_of_an_update(tmp_path: Path) -> None:
-    run, lines = RunDirectory(tmp_path), list[str]()
-    for began in (2, 1):
-        run.manifest.write_text(json.dumps({"processes": began}))
-        say_other_number(run, 2, accumulation=3, say=lines.append)
-    [line] = lines
-    assert line.startswith("processes: 1 when the run began, 2 now; each update has 6 batches")
-
-
 # --- agreement --------------------------------------------------------------------------------------------------------
 
 
 def with_fault(world: World, folder: str, fault: str) -> dict[str, Any]:
     """One update in which the second process alone has a problem, and one without."""
-    with trainer_of(Path(folder), world) as trainer:
+    with trainer_of(exact(Path(folder)), world) as trainer:
         if world.rank == 1 and fault == "memory":
             cramp(trainer, 0, calls=[1])
         elif world.rank == 1:
             spoil(trainer, not_finite(KINDS[0]), [1])
-        for index in range(2):
-            trainer.update([rows_of(trainer, [world.rank, 2 + world.rank])], Position(0, index + 1))
+        for _ in range(2):
+            update(trainer, [batch_of(trainer, [world.rank, 2 + world.rank])])
         progress = trainer.progress
         return {
             "skipped": progress.skipped,
@@ -323,9 +309,9 @@ def test_an_update_that_is_not_finite_in_one_process_is_skipped_by_all(folder: P
 
 def test_a_process_without_memory_makes_all_halve_their_batches(folder: Path) -> None:
     """The update is the same; no process waits for another."""
-    with trainer_of(folder, ONE_PROCESS) as trainer:
-        for index in range(2):
-            trainer.update([rows_of(trainer, [0, 1, 2, 3])], Position(0, index + 1))
+    with trainer_of(exact(folder), ONE_PROCESS) as trainer:
+        for _ in range(2):
+            update(trainer, [batch_of(trainer, [0, 1, 2, 3])])
         expected = parameters(trainer)
     first, second = run_processes(with_fault, 2, str(folder), "memory")
     assert first == second
@@ -337,11 +323,15 @@ def stopped(world: World, folder: str) -> bool:
     """A run in which the last process alone is asked to stop."""
     asked = iter(range(1000))
     stop = nullcontext(lambda: world.rank == 1 and next(asked) >= 3)
-    return train_run(exact(Path(folder), "stopped", updates=50), say=lambda line: None, stop_request=stop, world=world)
+    try:
+        train_run(exact(Path(folder), "stopped", updates=50), say=lambda line: None, stop_request=stop, world=world)
+    except Stopped:
+        return True
+    return False
 
 
 def test_a_request_to_stop_reaches_all(folder: Path) -> None:
-    assert run_processes(stopped, 2, str(folder)) == [False, False]
+    assert run_processes(stopped, 2, str(folder)) == [True, True]
     assert RunDirectory(folder / "stopped").has("last")
 
 
@@ -351,13 +341,8 @@ def learned(world: World, folder: str, fails: bool = False) -> list[float]:
     model = options(Path(folder))["model"] | {
         "attention": {"type": "luong", "input_feeding": False, "hard": {"type": "reinforce"}}
     }
-    configuration = Config.model_validate(options(Path(folder)) | {"model": model})
-    prepared = prepare(configuration)
-    torch.manual_seed(1)
-    network = build_model(configuration.model, prepared.tokenizers.source.size, prepared.tokenizers.target.size)
-    with closing(Log(RunDirectory(Path(folder) / "none"), lambda line: None, world=Silent())) as log:
-        trainer = Trainer(configuration, prepared, network, RunDirectory(Path(folder) / "none"), log, CPU, world)
-        batch, real, left = rows_of(trainer, [3 * world.rank + 1, 3 * world.rank + 2]), trainer.gradients, [fails]
+    with trainer_of(Config.model_validate(options(Path(folder)) | {"model": model}), world) as trainer:
+        batch, real, left = batch_of(trainer, [3 * world.rank + 1, 3 * world.rank + 2]), trainer.gradients, [fails]
 
         def gradients(*arguments: Any) -> Tensor:
             torch.manual_seed(world.rank + int(arguments[0].source[0, 0]))  # the same attention in each try
@@ -367,8 +352,8 @@ def learned(world: World, folder: str, fails: bool = False) -> list[float]:
             return likelihood
 
         trainer.gradients = Mock(side_effect=gradients, reset=real.reset)
-        trainer.update([batch] if fails else batch.halves(), Position(0, 1))
-    buffers = {name: buffer for name, buffer in network.named_buffers() if "average_reward" in name}
+        trainer.update([batch] if fails else batch.halves())
+    buffers = {name: buffer for name, buffer in trainer.model.named_buffers() if "average_reward" in name}
     assert len(buffers) == 1
     return [float(each) for each in buffers.values()]
 
@@ -387,37 +372,36 @@ def test_processes_share_one_baseline(folder: Path) -> None:
 # --- what does not work -----------------------------------------------------------------------------------------------
 
 
-def refused(world: World, folder: str, what: str) -> str:
-    """The error of a run whose second process is another."""
-    configuration = exact(Path(folder), f"refused-{what}")
-    if what == "configuration" and world.rank == 1:
-        configuration = exact(Path(folder), f"refused-{what}", batch_tokens=50)
-    if what == "corpus":  # each process has a directory of its own, as on two machines
-        place = Path(folder) / f"machine-{world.rank}"
-        place.mkdir()
-        os.chdir(place)
-        data = configuration.data.model_dump() | {"cache": "cache"}
-        for split, files in write_corpus(place, seed=world.rank).items():
-            data[split] = {side: Path(file).name for side, file in files.items()}
-        configuration = Config.model_validate(configuration.model_dump() | {"data": data})
+class OfOthers(World):
+    """The first of two processes; the other has another value of one key."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def gather(self, value: Any, *, patiently: bool = False) -> list[Any]:
+        mine, host = value
+        return [value, [mine | {self.key: "other"}, host]]
+
+
+@pytest.mark.parametrize("key", ["training.batch_tokens", "the version of PyTorch", "the text of data.train"])
+def test_processes_with_other_configurations_or_text_are_refused(folder: Path, key: str) -> None:
+    configuration = exact(folder)
+    with pytest.raises(ConfigError, match=rf"^{key}: .* in rank 0 on {HOST}, 'other' in rank 1 on {HOST}\n"):
+        refuse_unequal(OfOthers(key), configuration, prepare(configuration))
+
+
+def different(world: World, folder: str) -> str:
+    """The error of a run whose second process has another configuration."""
     try:
-        train_run(configuration, say=lambda line: None, world=world)
-    except Exception as error:
+        train_run(exact(Path(folder), "refused", batch_tokens=100 - 50 * world.rank), world=world)
+    except ConfigError as error:
         return str(error)
     return ""
 
 
-@pytest.mark.parametrize(
-    ("what", "said"),
-    [
-        ("configuration", f"training.batch_tokens: 100 in rank 0 on {HOST}, 50 in rank 1 on {HOST}"),
-        ("corpus", "the text of data.train: "),
-    ],
-)
-def test_processes_with_other_configurations_or_text_are_refused(folder: Path, what: str, said: str) -> None:
-    for error in run_processes(refused, 2, str(folder), what):
-        assert said in error, error
-    assert not (folder / f"refused-{what}").exists()
+def test_a_run_of_different_processes_does_not_begin(folder: Path) -> None:
+    assert all("training.batch_tokens: 100 in rank 0" in error for error in run_processes(different, 2, str(folder)))
+    assert not (folder / "refused").exists()
 
 
 def killed_in_validation(world: World, folder: str) -> None:

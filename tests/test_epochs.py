@@ -18,7 +18,7 @@ from nmt.data.encoded import EncodedCorpus, epoch_rows, pairs_per_epoch
 from nmt.data.epochs import Position, training_batches
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
-from nmt.training.pipeline import train_run
+from nmt.training.train import train as train_run
 from nmt.training.world import World
 from tests.comparison import differences
 from tests.processes import run_processes

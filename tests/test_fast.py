@@ -14,7 +14,7 @@ from nmt.fast import PlainSearch
 from nmt.fast.recurrent import WALKED, reads
 from nmt.fast.search_network import FastSearch
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
-from nmt.training.objective import TeacherForcing, hard_objective
+from nmt.training.objective import teacher_forcing
 from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward, model_config, small_model
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 2])
@@ -82,7 +82,7 @@ def test_graphs_are_for_fast_kernels_on_a_gpu_and_the_networks_of_the_textbooks(
 def test_every_network_trains_and_searches_in_bf16(variant: str, kernels: Kernels) -> None:
     """Close to its fp32 self, with finite gradients of every parameter."""
     model = small_model(variant).float()
-    objective = hard_objective(model_config(variant), model, 0.0) or TeacherForcing()
+    objective = teacher_forcing(model_config(variant).attention, model, 0.0)
     batch = Batch(SOURCES, LENGTHS, TARGETS, TARGETS.roll(-1, 1), torch.ones_like(TARGETS, dtype=torch.bool), 6)
     losses = []
     for precision in (torch.float32, torch.bfloat16):

@@ -10,12 +10,13 @@ import torch
 from nmt.config import Config
 from nmt.data.batching import Batch, collate
 from nmt.data.dataset import prepare
+from nmt.device import FORMATS
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
+from nmt.training.machine import Machine, disagreement
 from nmt.training.objective import TeacherForcing
-from nmt.training.pipeline import make_model
-from nmt.training.trial import disagreement
+from nmt.training.train import make_model
 from nmt.translation.options import SearchOptions
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 from tests.small_run import metrics, options, train
@@ -53,7 +54,9 @@ def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) 
     values = options(tmp_path) | {"device": "cuda", "precision": precision, "model": SIZES | VARIANTS[variant]}
     config = Config.model_validate(values)
     prepared = prepare(config)
-    assert disagreement(config, make_model(config, prepared), prepared, GPU) is None
+    machine = Machine(GPU, FORMATS[precision])
+    model = make_model(config.model, prepared.tokenizers)
+    assert disagreement(machine, model, config.model.attention, config.training, prepared) is None
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

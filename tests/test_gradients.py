@@ -14,8 +14,7 @@ from nmt.fast.kernels.output_loss import output_loss
 from nmt.model import build_model
 from nmt.model.seq2seq import cross_entropy
 from nmt.training import gradients
-from nmt.training.accumulation import GradientSum
-from nmt.training.gradients import EagerGradients, GraphedGradients, filled_up
+from nmt.training.gradients import Accumulation, EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
 from nmt.training.world import ONE_PROCESS
 from tests import graphs_on_cpu
@@ -126,7 +125,7 @@ def test_graphs_give_the_gradients_of_the_eager_path(
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
     graphs = graphs_of(monkeypatch, attention)
     eager, model = graphs.eager, graphs.eager.model
-    gradient_sum = GradientSum(model.parameters(), ONE_PROCESS, 3)
+    gradient_sum = Accumulation(model, ONE_PROCESS, 3)
     generator = torch.Generator().manual_seed(1)
 
     def drawn(longest: int, sentences: int = 6) -> Batch:

@@ -14,7 +14,7 @@ from nmt.data.batching import Batch
 from nmt.model import Memory, Seq2Seq
 from nmt.model.decoders import RecurrentDecoder
 from nmt.model.hard import GumbelAttention, HardAttention, NoisyMemory, SampledAttention
-from nmt.training.objective import ExactMarginal, Reinforce, hard_objective, with_noise
+from nmt.training.objective import ExactMarginal, Reinforce, teacher_forcing, with_noise
 from tests.models import model_config, score, small_model
 
 AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
@@ -121,7 +121,7 @@ def reinforce(section: dict[str, Any], **options: Any) -> tuple[Seq2Seq, Reinfor
     chosen = section | {"hard": REINFORCE | options}
     model = toy(chosen)
     attention(model).average_reward.fill_(-1.5)
-    objective = hard_objective(model_config(chosen, **TINY), model, 0.0)
+    objective = teacher_forcing(model_config(chosen, **TINY).attention, model, 0.0)
     assert isinstance(objective, Reinforce)
     return model, objective
 
@@ -204,7 +204,7 @@ def test_the_exact_marginal_is_the_sum_over_all_positions(largest_chunk: int, mo
     smoothing = 0.1
     section = AFTER | {"hard": {"type": "marginal"}}
     model = toy(section)
-    objective = hard_objective(model_config(section, **TINY), model, smoothing)
+    objective = teacher_forcing(model_config(section, **TINY).attention, model, smoothing)
     assert isinstance(objective, ExactMarginal)
     result = objective(model, pairs())
     words, chosen, _ = log_likelihoods(model)
@@ -282,8 +282,7 @@ def test_the_gradient_of_gumbel_is_that_of_the_relaxed_softmax() -> None:
 def test_noise_is_drawn_in_training_alone(estimator: str) -> None:
     section = AFTER | {"hard": {"type": estimator}}
     model = toy(section)
-    objective = hard_objective(model_config(section, **TINY), model, 0.0)
-    assert objective is not None
+    objective = teacher_forcing(model_config(section, **TINY).attention, model, 0.0)
     batch = pairs(8)
     before = torch.get_rng_state()
     model.unroll(batch.target_input, model.encode(batch.source, batch.source_lengths))

@@ -7,7 +7,7 @@ from torch import nn
 from nmt.data.batching import Batch
 from nmt.model import build_model
 from nmt.model.decoders import RecurrentState
-from nmt.training.objective import TeacherForcing, hard_objective
+from nmt.training.objective import teacher_forcing
 from tests.models import SOURCE, TARGET, VARIANTS, model_config, small_model
 
 
@@ -47,7 +47,7 @@ def test_every_parameter_gets_a_gradient(variant: str) -> None:
     model = small_model(variant)
     mask = torch.ones_like(TARGETS, dtype=torch.bool)
     batch = Batch(SOURCES, LENGTHS, TARGETS, TARGETS.roll(-1, 1), mask, TARGETS.numel())
-    objective = hard_objective(model_config(variant), model, 0.1) or TeacherForcing(0.1)
+    objective = teacher_forcing(model_config(variant).attention, model, 0.1)
     torch.manual_seed(1)
     objective(model, batch).objective.backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []

@@ -16,7 +16,7 @@ from nmt.config.schema import (
     PlateauSchedule,
     Sgd,
 )
-from nmt.training.optimizer import build_optimizer, learning_rate, load_moments, saved_moments
+from nmt.training.optimizer import build_optimizer, learning_rate
 
 # --- schedules --------------------------------------------------------------------------------------------------------
 
@@ -99,18 +99,3 @@ def test_sgd_with_and_without_momentum() -> None:
     assert two_steps(Sgd(type="sgd", learning_rate=0.1)) == pytest.approx([0.8, 0.6])
     # velocity 2, then 0.5 * 2 + 2
     assert two_steps(Sgd(type="sgd", learning_rate=0.1, momentum=0.5)) == pytest.approx([0.8, 0.5])
-
-
-@pytest.mark.parametrize("stepped", [False, True])
-def test_an_optimizer_whose_state_is_there_before_its_first_step_is_restored(
-    stepped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nmt.training.optimizer.build_optimizer", lambda parameters, _: torch.optim.Adagrad(parameters))
-    parameter = nn.Parameter(torch.ones(3))
-    parameter.grad = torch.ones(3)
-    saved = torch.optim.Adagrad([parameter])
-    if stepped:
-        saved.step()
-    restored = torch.optim.Adagrad([nn.Parameter(torch.ones(3))])
-    load_moments(restored, Adam(), saved_moments(saved), "last", stepped=stepped)
-    assert torch.equal(restored.state_dict()["state"][0]["sum"], torch.full((3,), float(stepped)))

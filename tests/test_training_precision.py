@@ -10,7 +10,7 @@ import torch
 from nmt.config import Config
 from nmt.device import name_of
 from nmt.training.machine import settled_precision
-from nmt.training.world import ONE_PROCESS, OneProcess
+from nmt.training.world import ONE_PROCESS, World
 from tests.small_run import metrics, options, train
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -35,7 +35,7 @@ def machine(
     return measured
 
 
-class Two(OneProcess):
+class Two(World):
     """Two processes, the other of which has chosen ``other``."""
 
     size = 2
@@ -72,28 +72,24 @@ def test_a_gpu_and_a_name_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("other", ["fp32", "bf16"])
-def test_all_processes_take_the_same(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_processes_take_the_same_and_say_it(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
     machine(monkeypatch, BF16, FASTER)
-    assert settled_precision("auto", CPU, Two(other), lambda _: None) == other
+    assert settled_precision("auto", CPU, Two(other), said.append) == other
+    assert said[0].startswith(f"precision: {other}, ") and ("another process" in said[0]) == (other == "fp32")
 
 
-@pytest.mark.parametrize(("first", "then", "name"), [(SLOWER, FASTER, "fp32"), (FASTER, SLOWER, "bf16")])
 def test_a_run_goes_on_in_the_measured_precision_in_which_it_began(
-    first: dict[torch.dtype, float],
-    then: dict[torch.dtype, float],
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A measurement is not exact: a second one may end otherwise."""
     auto = Config.model_validate(options(tmp_path) | {"precision": "auto"})
-    machine(monkeypatch, BF16, first)
+    machine(monkeypatch, BF16, FASTER)
     train(auto, stop_after=2)
-    measured = machine(monkeypatch, BF16, then)
-    said = train(auto, resume=True)
-    assert any(f"bahdanau attention, {name} on cpu" in line for line in said) and not measured
+    measured = machine(monkeypatch, BF16, SLOWER)
+    assert any(", bf16 on cpu" in line for line in train(auto, resume=True)) and not measured
     losses = [row["loss"] for row in metrics(tmp_path / "run", "train")]
-    train(Config.model_validate(options(tmp_path) | {"precision": name}), overwrite=True)
+    train(Config.model_validate(options(tmp_path) | {"precision": "bf16"}), overwrite=True)
     assert [row["loss"] for row in metrics(tmp_path / "run", "train")] == losses
 
 

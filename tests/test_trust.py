@@ -13,12 +13,13 @@ from nmt.config import Config
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData, prepare
+from nmt.device import resolve_precision
 from nmt.fast.teacher_forcing import FastTraining
 from nmt.model import Memory, Network, Seq2Seq
-from nmt.training import trial
+from nmt.training import machine
 from nmt.training.gradients import SENTENCES, GraphedGradients
-from nmt.training.pipeline import make_model
-from nmt.training.trial import disagreement, judge, trusted_kernels
+from nmt.training.machine import Machine, disagreement, judge, trusted
+from nmt.training.train import make_model
 from nmt.training.world import ONE_PROCESS, World, in_turn
 from tests import graphs_on_cpu
 from tests.models import VARIANTS
@@ -44,7 +45,18 @@ def configured(corpus: Path, **sections: Any) -> tuple[Config, PreparedData]:
 
 def found_in(config: Config, prepared: PreparedData) -> str | None:
     with torch.random.fork_rng():
-        return disagreement(config, make_model(config, prepared), prepared, CPU)
+        model = make_model(config.model, prepared.tokenizers)
+        chosen = Machine(CPU, resolve_precision(config.precision, CPU))
+        return disagreement(chosen, model, config.model.attention, config.training, prepared)
+
+
+def kernels_after_trial(
+    corpus: Path, said: list[str], model: Seq2Seq | None = None, world: World = ONE_PROCESS, kernels: Kernels = "auto"
+) -> Kernels:
+    config, prepared = in_turn(world, lambda: configured(corpus))
+    model = model or make_model(config.model, prepared.tokenizers)
+    asked = Machine(CPU, torch.float32, kernels, world)
+    return trusted(asked, model, config.model.attention, config.training, prepared, said.append).kernels
 
 
 class WrongLoss(FastTraining):
@@ -84,7 +96,7 @@ def install(monkeypatch: pytest.MonkeyPatch, kind: type[FastTraining]) -> None:
         return kind(model, attention_gradients=attention_gradients) if kernels == "auto" else model
 
     monkeypatch.setattr(fast, "training", training)
-    monkeypatch.setattr(trial, "TRIED", ("cpu",))
+    monkeypatch.setattr(machine, "TRIED", ("cpu",))
 
 
 @pytest.mark.parametrize(
@@ -101,23 +113,22 @@ def test_kernels_that_are_wrong_or_fail_are_not_used(
 ) -> None:
     install(monkeypatch, kind)
     (config, prepared), said = configured(corpus), list[str]()
-    model, state = make_model(config, prepared), torch.get_rng_state()
+    model, state = make_model(config.model, prepared.tokenizers), torch.get_rng_state()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    kernels = trusted_kernels(config, model, prepared, CPU, ONE_PROCESS, said.append)
-    assert kernels == ("auto" if problem is None else "plain")
+    assert kernels_after_trial(corpus, said, model) == ("auto" if problem is None else "plain")
     assert [line for line in said if problem is None or problem not in line] == []
     assert len(said) == (problem is not None)
     assert torch.equal(state, torch.get_rng_state()), "training draws what it draws without a trial"
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
-    plain = config.model_copy(update={"kernels": "plain"})
-    assert trusted_kernels(plain, model, prepared, CPU, ONE_PROCESS, pytest.fail) == "plain"
+    said.clear()
+    assert kernels_after_trial(corpus, said, model, kernels="plain") == "plain" and not said
 
 
 def test_kernels_that_memory_is_too_small_to_try_are_used(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plain ones need more of it."""
     install(monkeypatch, LacksMemory)
-    (config, prepared), said = configured(corpus), list[str]()
-    assert trusted_kernels(config, make_model(config, prepared), prepared, CPU, ONE_PROCESS, said.append) == "auto"
+    said = list[str]()
+    assert kernels_after_trial(corpus, said) == "auto"
     assert len(said) == 1 and "out of memory" in said[0]
 
 
@@ -137,10 +148,9 @@ def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(
 
 def decided(world: World, corpus: Path, wrong: int) -> Kernels:
     """The decision of one of several processes, where the kernels of one are wrong."""
-    config, prepared = in_turn(world, lambda: configured(corpus))
     with pytest.MonkeyPatch.context() as patch:
         install(patch, WrongGradient if world.rank == wrong else FastTraining)
-        return trusted_kernels(config, make_model(config, prepared), prepared, CPU, world, lambda _: None)
+        return kernels_after_trial(corpus, [], world=world)
 
 
 def test_all_processes_agree(corpus: Path) -> None:
@@ -178,10 +188,10 @@ def test_the_batch_has_sentences_of_all_lengths_and_fits(corpus: Path) -> None:
     """The longest sentences have 4 words and the end symbol."""
     _, prepared = configured(corpus)
     specials = Specials.of(prepared.tokenizers)
-    *_, batch = trial._batches(prepared, specials, 2048)
+    *_, batch = machine._batches(prepared, specials, 2048)
     assert len(batch.source) == SENTENCES
     assert {int(length) for length in batch.source_lengths} == {2, 3, 4, 5}
-    assert [len(each.source) for each in trial._batches(prepared, specials, 17)] == [3, 3, 3]
+    assert [len(each.source) for each in machine._batches(prepared, specials, 17)] == [3, 3, 3]
 
 
 def test_judging_by_hand() -> None:

@@ -142,7 +142,7 @@ def test_a_training_is_scored_by_its_target_language(tmp_path: Path, monkeypatch
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
     assert manifest["bleu_tokenizer"] == "zh"
     evaluation = chinese.evaluation.model_copy(update={"bleu_tokenizer": "char"})
-    with pytest.raises(ConfigError, match=r"BLEU's tokenizer was zh and would now be char; to resume, set"):
+    with pytest.raises(ConfigError, match=r"bleu_tokenizer was zh and is now char"):
         train(chinese.model_copy(update={"evaluation": evaluation}), resume=True)
 
 

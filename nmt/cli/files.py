@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from nmt.config import load_run_config
-from nmt.data.lines import decode_lines, read_lines, require_readable, unreadable
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
+from nmt.config import Config, load_run_config
+from nmt.config.schema import Section
+from nmt.data.lines import decode_lines, matching, read_lines, require_readable, unreadable
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, of_key, tried
 from nmt.evaluation.alignment import Weights, format_pharaoh, likeliest_links, word_weights
 from nmt.files import why_unwritable
 
@@ -189,3 +190,23 @@ def format_links(attention: Weights | None, pieces: tuple[Sequence[str], Sequenc
     ``pieces`` and ``texts``: those of the source and of the target.
     """
     return "" if attention is None else format_pharaoh(likeliest_links(word_weights(attention, *pieces, *texts)))
+
+
+def look_at_corpora(config: Config) -> None:
+    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
+    for key, path in files_of(config):
+        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
+            require_readable(path)
+
+
+def files_of(config: Config) -> Iterator[tuple[str, str]]:
+    """The files that a configuration names or that its patterns match, each with its key."""
+    data = config.data
+    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
+    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
+    sections["evaluation.gold"] = config.evaluation.gold
+    for name, section in sections.items():
+        for key in ("source", "target", "tsv", "jsonl", "links"):
+            if isinstance(pattern := getattr(section, key, None), str):
+                with of_key(f"{name}.{key}"):
+                    yield from ((f"{name}.{key}", path) for path in matching(pattern))

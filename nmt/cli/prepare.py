@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from nmt.cli.command import Command
-from nmt.cli.files import NamedPath, refuse_overwriting
+from nmt.cli.files import NamedPath, files_of, look_at_corpora, refuse_overwriting
 from nmt.cli.options import InputFile, OutputFile, Overrides
 from nmt.cli.terminal import say
 from nmt.config import load_config
 from nmt.data.cache import cache_folder, clean, entries
 from nmt.errors import ConfigError
-from nmt.training.train import files_of, look_at_corpora
 
 
 def prepare(

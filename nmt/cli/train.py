@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 from nmt.cli.command import Command
+from nmt.cli.files import look_at_corpora
 from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say
 from nmt.config import Config, load_config, load_run_config
-from nmt.errors import CheckpointError, ConfigError
+from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.messages import Result
 from nmt.runs.directory import run_directory
-from nmt.training.train import look_at_corpora
 
 PRODUCTS = 32
 """Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;
@@ -49,7 +49,7 @@ def train(
     look_at_corpora(loaded)
     run = str(run_directory(loaded, resume=resume, overwrite=overwrite).path)
     from nmt.training.dry_run import dry_run as rehearse  # noqa: PLC0415  (slow to import: invalid keys come first)
-    from nmt.training.pipeline import train_run  # noqa: PLC0415
+    from nmt.training.train import train as train_run  # noqa: PLC0415
     from nmt.training.world import joined  # noqa: PLC0415
 
     stop = StopRequest()
@@ -59,16 +59,20 @@ def train(
                 raise ConfigError("--dry-run: rehearses training in one process; start it without torchrun")
             rehearse(loaded, resume=resume, overwrite=overwrite, say=say)
             return 0
-        finished = train_run(loaded, resume=resume, overwrite=overwrite, say=say, stop_request=stop, world=world)
-        if world.writes and finished:
+        try:
+            train_run(loaded, resume=resume, overwrite=overwrite, say=say, stop_request=stop, world=world)
+        except Stopped:
+            if world.writes:
+                again = shlex.join(["nmt-train"] * (world.size == 1) + ["--resume", "--output", run])
+                same = "the same torchrun command and " if world.size > 1 else ""
+                say(Result(f"stopped; continue with: {same}{again}"))
+            return stop.exit_code
+        if world.writes:
             commands = [["nmt-translate", "--model", run], ["tensorboard", "--logdir", run]]
             if loaded.data.test is not None:
                 commands.insert(1, ["nmt-report", run, "--output", f"{run}.html"])
             say("\n  ".join(["next:", *map(shlex.join, commands)]))
-        elif world.writes:
-            again = shlex.join(["nmt-train"] * (world.size == 1) + ["--resume", "--output", run])
-            say(Result(f"stopped; continue with: {'the same torchrun command and ' if world.size > 1 else ''}{again}"))
-    return 0 if finished else stop.exit_code
+    return 0
 
 
 main = Command(train)

@@ -81,7 +81,7 @@ def _refuse_another_experiment(run: Run, directory: RunDirectory, progress: Prog
     except ConfigError as error:
         problems += error.problems[:-1]  # the last one is advice for nmt-train
     try:
-        refuse_fewer_updates(run.config, progress)
+        refuse_fewer_updates(run.config.training.updates, progress)
     except ConfigError as error:
         problems += error.problems
     if read_json(directory.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):

@@ -13,10 +13,10 @@ from nmt.runs.checkpoints import TrainingCheckpoint
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
 from nmt.runs.tensors import average, unshared
-from nmt.training.log import Log
+from nmt.training.machine import Machine
 from nmt.training.optimizer import load_moments, saved_moments
-from nmt.training.progress import Progress
-from nmt.training.validation import ValidationResult
+from nmt.training.progress import Progress, ValidationResult
+from nmt.training.reports import Log
 from nmt.training.world import World, on_writer, share_tensors
 
 
@@ -32,28 +32,27 @@ class Checkpointing:
     run: RunDirectory
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
-    device: torch.device
+    machine: Machine
     log: Log
-    world: World
 
     def save(self, progress: Progress) -> None:
         """Save ``last``: weights, optimizer, random generators and progress; unless the weights are not finite."""
-        if not self.world.writes:
+        if not self.machine.world.writes:
             return
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             self.log.say(Caution(f"update {progress.update}: the weights are not finite and are not saved"))
             return
         self.log.sync()
         random = {"random.cpu": torch.get_rng_state()}
-        if self.device.type == "cuda":
-            random["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.machine.device.type == "cuda":
+            random["random.cuda"] = torch.cuda.get_rng_state(self.machine.device)
         training = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), progress.to_json())
         self.run.save("last", self.model.state_dict(), training, update=progress.update)
         self._drop_others(progress)  # not earlier: the previous ``last`` may need others
 
     def save_best(self, before: Progress, after: Progress) -> None:
         """Save the weights as ``best``, or as a candidate for the average, if the last validation says so."""
-        if not self.world.writes:
+        if not self.machine.world.writes:
             return
         weights = self.model.state_dict()
         if after.best is not before.best:
@@ -64,18 +63,17 @@ class Checkpointing:
 
     def restore(self, checkpoint: str) -> Progress:
         """Load the model, the optimizer and the random generators; return the progress. Raises CheckpointError."""
-        weights = share_tensors(self.world, lambda: self.run.weights(checkpoint))
+        weights = share_tensors(self.machine.world, lambda: self.run.weights(checkpoint))
         load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
-        progress = shared_progress(self.world, lambda: saved_progress(self.run, checkpoint))
-        tensors = share_tensors(self.world, lambda: self.run.training(checkpoint).tensors)
+        progress = shared_progress(self.machine.world, lambda: saved_progress(self.run, checkpoint))
+        tensors = share_tensors(self.machine.world, lambda: self.run.training(checkpoint).tensors)
         where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
-        stepped = progress.update > progress.skipped
-        load_moments(self.optimizer, self.config.optimizer, tensors, where, stepped=stepped)
+        load_moments(self.optimizer, tensors, where)
         try:
             torch.set_rng_state(random["random.cpu"])
-            if self.device.type == "cuda" and "random.cuda" in random:
-                torch.cuda.set_rng_state(random["random.cuda"], self.device)
+            if self.machine.device.type == "cuda" and "random.cuda" in random:
+                torch.cuda.set_rng_state(random["random.cuda"], self.machine.device)
         except (KeyError, TypeError, RuntimeError) as error:
             raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
         return progress
@@ -93,7 +91,7 @@ class Checkpointing:
     def mend(self, progress: Progress) -> Progress:
         """Forget damaged checkpoints: the best undamaged candidate replaces ``best``, or else the next validation makes
         one. Raises CheckpointError if nothing can replace the ``best`` of a finished run."""
-        return shared_progress(self.world, lambda: self._mended(progress))
+        return shared_progress(self.machine.world, lambda: self._mended(progress))
 
     def _mended(self, progress: Progress) -> Progress:
         damaged = self.damaged(progress)
@@ -118,14 +116,14 @@ class Checkpointing:
         The run is unchanged if ``validate`` raises. Progress is unaffected: an extended run continues as if nothing had
         been averaged, and its next ``best`` has to beat the checkpoints, not the average.
         """
-        names = on_writer(self.world, lambda: self._candidates(progress))
+        names = on_writer(self.machine.world, lambda: self._candidates(progress))
         if self.config.average == 1 or len(names) < 2 or progress.best is None:
             return
-        mean = share_tensors(self.world, lambda: average(self.run.weights(name) for name in names))
+        mean = share_tensors(self.machine.world, lambda: average(self.run.weights(name) for name in names))
         load_weights(self.model, mean, "the average of several checkpoints")
         result = validate()
-        better = result.merit(self.config.validation.metric) > progress.best.score
-        if self.world.writes:
+        better = result.merit(self.config.validation.metric) > progress.best.merit
+        if self.machine.world.writes:
             # in an extended run ``best`` may be an older average
             best = mean if better else self.run.weights(names[0])
             self.run.save("best", best, update=progress.update)

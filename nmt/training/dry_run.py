@@ -1,31 +1,34 @@
 """Rehearse training in a temporary directory, so that late failures happen now."""
 
+import math
 import shutil
 import statistics
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from nmt.config import Config
+from nmt.config.schema import Training
 from nmt.data.cache import cache_folder, try_cache
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
-from nmt.device import peak_memory, resolve_device, timed
-from nmt.errors import ConfigError, DataError, NmtError
+from nmt.device import peak_memory, resolve_device, resolve_precision, timed
+from nmt.errors import ConfigError
 from nmt.messages import Caution, Detail, Result, Say, duration
 from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import read_metrics
-from nmt.training import opening, pipeline
-from nmt.training.log import Log
+from nmt.training import opening, train
+from nmt.training.machine import Machine
 from nmt.training.progress import Extent, Progress
-from nmt.training.reports import number_of
+from nmt.training.reports import Log, number_of
 from nmt.training.trainer import Trainer
 from nmt.translation.searching import lines_for
 
@@ -52,9 +55,8 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
             pass
     if resume:
         opening.refuse_other_config(run, config)
-    with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder, _explained(folder):
-        once = _shortened(config, Path(folder))
-        short, device = RunDirectory(Path(folder) / RUN), resolve_device(config.device)
+    with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder:
+        once, device = _shortened(config, Path(folder)), resolve_device(config.device)
         done = _check_resume(run, once.model_copy(update={"training": config.training}), say) if resume else Progress()
         found: list[PreparedData] = []
 
@@ -66,11 +68,15 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         def rehearse(line: str) -> None:
             say(line if isinstance(line, Caution) else Detail(line))
 
-        pipeline.train_run(once, say=rehearse, narrow=narrow)
+        short = RunDirectory(train.train(once, say=rehearse, narrow=narrow))
         disk = _disk(config, run, short, Path(folder) / CACHE)
         whole, hardest = found
         rate = None if device.type == "cpu" else _rate_on_gpu(hardest, short, device)
-        say(Result(f"{estimate(config, whole, hardest, short, done, rate)}; {disk}"))
+        share = min(len(hardest.validation_pairs) / len(_validated(config, whole)), 1.0)
+        took = estimate(
+            config.training, Extent.of(config.training, whole, 1), read_metrics(short.metrics), done, share, rate
+        )
+        say(Result(f"{took}; {peak_memory(device) / 1e9:.1f} GB of memory; {disk / 1e6:,.1f} MB of disk"))
     say(Result("dry run: everything that training needs is there and works; nothing was kept"))
 
 
@@ -88,22 +94,14 @@ def _shortened(config: Config, folder: Path) -> Config:
     return config.model_copy(update=changed)
 
 
-@contextmanager
-def _explained(folder: str) -> Iterator[None]:
-    """Explain the temporary directory in errors that mention it."""
-    try:
-        yield
-    except (NmtError, OSError) as error:
-        problems = error.problems if isinstance(error, NmtError) else [f"{error.filename}: {error.strerror}"]
-        if not any(folder in problem for problem in problems):
-            raise
-        explanation = f"{folder} is the temporary directory of the dry run; if it is full, set TMPDIR to a larger disk"
-        raise DataError(*problems, explanation) from error
+def _validated(config: Config, prepared: PreparedData) -> list[Pair]:
+    """The pairs that validations translate."""
+    return prepared.validation_pairs[: config.training.validation.sentences]
 
 
 def _hardest(config: Config, prepared: PreparedData, device: torch.device) -> PreparedData:
     """Reduce validation and test set to the lines whose translation needs most memory, enough to fill every batch."""
-    decoding, validation, source = config.decoding, config.training.validation, prepared.tokenizers.source
+    decoding, source = config.decoding, prepared.tokenizers.source
 
     def longest(pairs: Sequence[Pair], beam_size: int) -> list[Pair]:
         encoded = source.encode_first([pair.source for pair in pairs], decoding.max_source)
@@ -114,7 +112,7 @@ def _hardest(config: Config, prepared: PreparedData, device: torch.device) -> Pr
 
     return replace(
         prepared,
-        validation_pairs=longest(prepared.validation_pairs[: validation.sentences], validation.beam_size),
+        validation_pairs=longest(_validated(config, prepared), config.training.validation.beam_size),
         test_pairs=longest(prepared.test_pairs, decoding.beam_size),
     )
 
@@ -123,17 +121,17 @@ def _rate_on_gpu(prepared: PreparedData, short: RunDirectory, device: torch.devi
     """Return the target tokens per second of updates as training repeats them on a GPU."""
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), lambda _: None)) as log:
         loaded = load_run(short.path, device, "last")
-        return warm_rate(Trainer(loaded.config, prepared, loaded.model.train(), short, log, device))
+        machine = Machine(device, resolve_precision(loaded.config.precision, device), loaded.config.kernels)
+        return warm_rate(train.make_trainer(loaded.config, prepared, loaded.model.train(), short, log, machine))
 
 
 def warm_rate(trainer: Trainer) -> float:
     """Return the target tokens per second of the first updates once the kernels of their shapes are compiled and
     recorded."""
-    batches = trainer.batches()
-    groups = [[batch for _, batch in islice(batches, trainer.config.accumulation)] for _ in range(UPDATES)]
+    groups = [batches for batches, _ in islice(trainer.groups(), UPDATES)]
 
     def updates() -> int:
-        return sum(trainer.update(group, trainer.progress.position).tokens for group in groups)
+        return sum(trainer.update(group).tokens for group in groups)
 
     for _ in range(WARM_UPS):
         tokens = updates()
@@ -141,38 +139,33 @@ def warm_rate(trainer: Trainer) -> float:
 
 
 def estimate(
-    config: Config,
-    prepared: PreparedData,
-    narrowed: PreparedData,
-    short: RunDirectory,
+    training: Training,
+    extent: Extent,
+    records: Sequence[Mapping[str, Any]],
     done: Progress,
+    share: float,
     rate: float | None = None,
 ) -> str:
-    """Estimate the time of training from ``done`` on, and its memory, from a short run, or from ``rate`` target tokens
+    """Estimate the time of training from ``done`` on from the metrics of a short run, or from ``rate`` target tokens
     per second.
 
-    The short run validated on the pairs of ``narrowed`` alone. An untrained network writes long translations, so later
+    The short run validated on a ``share`` of the pairs. An untrained network writes long translations, so later
     validations take less time.
     """
-    training, lines = config.training, read_metrics(short.metrics)
-    rates = [line["target_tokens_per_second"] for line in lines if line["split"] == "train"]
+    rates = [each["target_tokens_per_second"] for each in records if each["split"] == "train"]
     rate = rate or statistics.median(rates[1:] or rates)
-    extent = Extent.of(config, prepared, 1)
-    updates = training.updates - done.update
-    epochs = extent.epochs(updates)
-    pairs = prepared.validation_pairs[: training.validation.sentences]
-    share = max(1.0, len(pairs) / len(narrowed.validation_pairs))
-    seconds = share * next(line["seconds"] for line in lines if line["split"] == "validation")
-    _, count = extent.validations(training, done)
+    seconds = next(each["seconds"] for each in records if each["split"] == "validation") / share
+    updates, every = training.updates - done.update, training.validation.every
+    epochs, count = extent.epochs(updates), math.ceil(training.updates / every) - done.update // every
     return (
         f"estimate: about {duration(epochs * extent.tokens / rate)} for {number_of(updates, 'update')} "
         f"({epochs:,.1f} epochs, {rate:,.0f} target tokens/s), and up to {duration(count * seconds)} for "
-        f"{number_of(count, 'validation')}; {peak_memory(resolve_device(config.device)) / 1e9:.1f} GB of memory"
+        f"{number_of(count, 'validation')}"
     )
 
 
-def _disk(config: Config, run: RunDirectory, short: RunDirectory, cache: Path) -> str:
-    """Return how much disk the files of training will take, judging by those of the dry run.
+def _disk(config: Config, run: RunDirectory, short: RunDirectory, cache: Path) -> int:
+    """Return the bytes that the files of training will take on disk, judging by those of the dry run.
 
     Raises ConfigError if they would not fit on their disks.
     """
@@ -194,7 +187,7 @@ def _disk(config: Config, run: RunDirectory, short: RunDirectory, cache: Path) -
             problems.append(f"{what} {needed / 1e6:,.1f} MB; {free / 1e6:,.1f} MB are free there")
     if problems:
         raise ConfigError(*problems)
-    return f"{(checkpoints + encoded) / 1e6:,.1f} MB of disk"
+    return checkpoints + encoded
 
 
 def _size(folder: Path) -> int:
@@ -203,13 +196,14 @@ def _size(folder: Path) -> int:
 
 def _check_resume(run: RunDirectory, config: Config, say: Say) -> Progress:
     """Return the progress of a run, which is only read. Raises the errors of resuming it."""
-    device, prepared = resolve_device(config.device), prepare(config, say)
-    opening.refuse_other_data(run, opening.make_manifest(config, prepared))
+    machine, prepared = Machine(resolve_device(config.device)), prepare(config, say)
+    opening.refuse_other_data(run, opening.make_manifest(config, prepared, machine))
     with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), say)) as log:
-        trainer = Trainer(config, prepared, pipeline.make_model(config, prepared), run, log, device)
-        progress = trainer.checkpointing.restore(run.resumable(say))
-        opening.refuse_fewer_updates(config, progress)
-        for problems in trainer.checkpointing.damaged(progress).values():
+        model = train.make_model(config.model, prepared.tokenizers)
+        checkpointing = train.make_trainer(config, prepared, model, run, log, machine).checkpointing
+        progress = checkpointing.restore(run.resumable(say))
+        opening.refuse_fewer_updates(config.training.updates, progress)
+        for problems in checkpointing.damaged(progress).values():
             say("; ".join(problems))
     say(f"{run.path} can be resumed after update {progress.update}")
     return progress

@@ -1,23 +1,25 @@
-"""The gradients of a batch: computed eagerly, or on a GPU by replaying a recorded CUDA graph.
+"""The gradients of a batch, computed eagerly or on a GPU by replaying a recorded CUDA graph; their sum over an update.
 
 A small network keeps a GPU waiting for the CPU to start its kernels, thousands a batch. A CUDA graph starts them all at
 once, but repeats exactly what was recorded: the same shapes, in the same memory. So batches are filled up to few
 shapes, and each shape that comes a second time is recorded.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.data.batching import ROWS, Batch, Specials
-from nmt.device import autocast, out_of_memory
+from nmt.device import autocast, out_of_memory, release_freed_memory
 from nmt.model import Seq2Seq
 from nmt.training.objective import Loss, Objective
+from nmt.training.world import World
 
 SENTENCES = ROWS
 """Batches are filled up with empty sentences to a multiple of this number."""
@@ -25,6 +27,9 @@ POSITIONS = 8
 """Their sentences are filled up to a multiple of this number of pieces."""
 MOST_GRAPHS = 128
 """The largest number of recorded shapes; others are computed eagerly."""
+GIVE_BACK = 50
+"""Updates after which freed memory goes back to the system, on a CPU: batches of all shapes leave gaps, which would add
+up. More often costs time, because the next updates ask for much of it again."""
 
 
 class Gradients(Protocol):
@@ -54,6 +59,7 @@ class EagerGradients:
         self.objective = objective
         self.device = device
         self.precision = precision
+        self._resets = 0
 
     def loss(self, batch: Batch, update: int = 0) -> Loss:
         """Compute the objective of a batch that is on the device."""
@@ -69,6 +75,9 @@ class EagerGradients:
     def reset(self) -> None:
         """See ``Gradients``."""
         self.model.zero_grad(set_to_none=True)
+        self._resets += 1
+        if self.device.type == "cpu" and self._resets % GIVE_BACK == 0:
+            release_freed_memory()
 
     def prepared(self, batch: Batch) -> Batch:
         """See ``Gradients``."""
@@ -194,3 +203,67 @@ def gradients_on(
     eager = EagerGradients(model, objective, device, precision, kernels)
     recorded = objective.recordable and fast.records_graphs(model, kernels, device)
     return GraphedGradients(eager, specials) if recorded else eager
+
+
+class Accumulation:
+    """Adds up what the batches of an update, in all processes, change in a model: gradients, and moving averages.
+
+    Gradients in fp32 are summed in float64: sums in fp32 depend on their order, so on the number of processes, and Adam
+    enlarges the difference where a gradient is small. Those of narrower types are summed in fp32, which the parameters
+    of a single process do themselves; a single batch needs no sum.
+
+    ``DistributedDataParallel`` wraps the forward pass of one module and cannot repeat a batch that one process had no
+    memory for.
+    """
+
+    def __init__(
+        self, model: nn.Module, world: World, batches: int = 1, precision: torch.dtype = torch.float32
+    ) -> None:
+        self.parameters = list(model.parameters())
+        self.averages = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        """What a batch changes beside gradients: the moving average of REINFORCE's rewards."""
+        self.world = world
+        exact = precision != torch.bfloat16
+        self.total: Tensor | None = None
+        """One parameter after another; allocated once, so that no update runs out of memory here."""
+        if world.size > 1 or (batches > 1 and exact):
+            size, device = sum(map(torch.numel, self.parameters)), self.parameters[0].device
+            self.total = torch.zeros(size, dtype=torch.float64 if exact else torch.float32, device=device)
+        self._before: list[Tensor] = []
+
+    def begin(self) -> None:
+        """Begin an update."""
+        self._before = [average.clone() for average in self.averages]
+
+    def add(self) -> None:
+        """Move the gradients of a batch into the sum."""
+        for parameter, part in self._parts():
+            if parameter.grad is not None:
+                part.add_(parameter.grad.flatten())
+                parameter.grad.zero_()
+
+    def undo(self) -> None:
+        """Forget all batches since :meth:`begin`; the parameters' own gradients are left to ``Gradients.reset``."""
+        if self.total is not None:
+            self.total.zero_()
+        for average, old in zip(self.averages, self._before, strict=True):
+            average.copy_(old)
+
+    def finish(self) -> None:
+        """Write the sum over all processes into the parameters' gradients, and change averages by the mean change."""
+        if self.total is not None:
+            self.world.sum(self.total)
+            for parameter, part in self._parts():
+                if parameter.grad is None:
+                    parameter.grad = torch.empty_like(parameter)
+                parameter.grad.copy_(part.view_as(parameter))
+            self.total.zero_()
+        if self.world.size > 1:
+            for average, old in zip(self.averages, self._before, strict=True):
+                average.copy_(old + self.world.sum(average - old) / self.world.size)
+
+    def _parts(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Each parameter with its part of the sum."""
+        if self.total is None:
+            return iter(())
+        return zip(self.parameters, self.total.split([each.numel() for each in self.parameters]), strict=True)

@@ -1,4 +1,4 @@
-"""Training objectives: each maps a network and a batch to sums of the loss and the number of tokens.
+"""Training objectives: each maps a network and a batch to sums of the loss.
 
 Shapes: B sentences, S source and T target positions, O readout, V target vocabulary.
 """
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.config import Config, schema
+from nmt.config import schema
 from nmt.data.batching import Batch, Specials
 from nmt.errors import ConfigError
 from nmt.model import Memory, Network, Seq2Seq
@@ -51,11 +51,9 @@ class Objective(Protocol):
     def recordable(self) -> bool:
         """Whether a CUDA graph may repeat it: all batches of a shape take the same operations, at every update."""
 
-    def count(self, batch: Batch) -> int:
-        """Return the number that the sums of a batch are divided by, after all batches of an update are added up."""
-
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
-        """Compute the loss of a batch that is on the network's device.
+        """Compute the sums of the loss over a batch that is on the network's device. They are divided by the real
+        target tokens of all batches of an update.
 
         ``update``: the number of updates made before; a loss that changes in training is a function of it.
         """
@@ -74,10 +72,6 @@ class TeacherForcing:
         readouts, attention = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
         sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)
         return Loss(*sums, attention)
-
-    def count(self, batch: Batch) -> int:
-        """Count the real target tokens, EOS included."""
-        return batch.target_tokens
 
 
 # --- hard attention (Xu et al. 2015, section 4.1): exact marginal, Gumbel-softmax, REINFORCE --------------------------
@@ -174,23 +168,21 @@ class Reinforce(TeacherForcing):
         return before
 
 
-def hard_objective(config: schema.Model, model: Seq2Seq, smoothing: float) -> TeacherForcing | None:
-    """Return the objective of the estimator of a network's hard attention; None for soft attention."""
-    section = config.attention
-    if not isinstance(section, schema.ScoredAttention):
-        return None
-    match section.hard:
+def teacher_forcing(attention: schema.AnyAttention, model: Seq2Seq, smoothing: float) -> TeacherForcing:
+    """Make the objective of a network with this attention: of the estimator of hard attention, or with soft attention
+    teacher forcing itself."""
+    match getattr(attention, "hard", None):
         case schema.ExactMarginal():
             return ExactMarginal(smoothing, model=model)
         case schema.Gumbel():
             return SampledTeacherForcing(smoothing)
         case schema.Reinforce(weight=weight, entropy=entropy):
             assert isinstance(model.decoder, RecurrentDecoder)
-            attention = model.decoder.attention
-            assert isinstance(attention, SampledAttention)
+            sampled = model.decoder.attention
+            assert isinstance(sampled, SampledAttention)
             later = not isinstance(model.decoder, LuongDecoder) or model.decoder.feeding_gates is not None
-            return Reinforce(smoothing, attention=attention, weight=weight, entropy=entropy, to_go=later)
-    return None
+            return Reinforce(smoothing, attention=sampled, weight=weight, entropy=entropy, to_go=later)
+    return TeacherForcing(smoothing)
 
 
 def from_here_on(numbers: Tensor) -> Tensor:
@@ -248,10 +240,6 @@ class ScheduledSampling:
         if share < 1:
             batch = replace(batch, target_input=self.inputs(network, batch, share))
         return self.inner(network, batch, update)
-
-    def count(self, batch: Batch) -> int:
-        """See ``Objective``."""
-        return self.inner.count(batch)
 
     @torch.no_grad()
     def inputs(self, network: Network, batch: Batch, share: float) -> Tensor:
@@ -345,10 +333,6 @@ class GuidedAttention:
         penalty = self.guide(loss.attention.to(at_least_fp32), batch)
         return replace(loss, objective=loss.objective + self.weight * penalty)
 
-    def count(self, batch: Batch) -> int:
-        """See ``Objective``."""
-        return self.inner.count(batch)
-
 
 def places(lengths: Tensor, positions: int) -> Tensor:
     """Return the relative place of each position, from 1 / length to 1: lengths (B,) -> (B, positions)."""
@@ -358,18 +342,17 @@ def places(lengths: Tensor, positions: int) -> Tensor:
 # --- the choice -------------------------------------------------------------------------------------------------------
 
 
-def objective_of(config: Config, model: Seq2Seq, specials: Specials) -> Objective:
-    """Make the objective of a network: teacher forcing, or that of its hard attention, and what is put around it."""
-    training = config.training
-    smoothing = training.label_smoothing
-    objective: Objective = hard_objective(config.model, model, smoothing) or TeacherForcing(smoothing)
+def objective_of(
+    attention: schema.AnyAttention, training: schema.Training, model: Seq2Seq, specials: Specials
+) -> Objective:
+    """Make the objective of a network with this attention, and what is put around it."""
+    objective: Objective = teacher_forcing(attention, model, training.label_smoothing)
     if training.scheduled_sampling is not None:
         forbidden = specials.target_pad, specials.target_bos
         objective = ScheduledSampling(objective, model, training.scheduled_sampling, forbidden)
-    if training.guided_attention is not None:
-        objective = GuidedAttention(objective, _guide(training.guided_attention), training.guided_attention.weight)
+    match training.guided_attention:
+        case schema.DiagonalGuide(weight=weight, deviation=deviation):
+            objective = GuidedAttention(objective, DiagonalGuide(deviation), weight)
+        case schema.LinksGuide(weight=weight):
+            objective = GuidedAttention(objective, LinksGuide(), weight)
     return objective
-
-
-def _guide(config: schema.AnyGuide) -> Guide:
-    return DiagonalGuide(config.deviation) if isinstance(config, schema.DiagonalGuide) else LinksGuide()

@@ -12,17 +12,76 @@ import torch
 from nmt import __version__
 from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData
-from nmt.device import name_of, resolve_device
+from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, FileError
-from nmt.evaluation.writing import DEFAULT, tokenizer_of_run
+from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import read_json, write_json, write_text
 from nmt.messages import Say
 from nmt.runs.changes import COURSE, LENGTH, WITHOUT_EFFECT, as_yaml, changes_to, flat, is_one_of, read_changes
 from nmt.runs.directory import RunDirectory, existing_run_error
 from nmt.runs.metrics import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
+from nmt.training.machine import Machine
 from nmt.training.progress import Progress
 from nmt.training.world import World
+
+
+def open_run(
+    run: RunDirectory,
+    config: Config,
+    prepared: PreparedData,
+    machine: Machine,
+    say: Say,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> tuple[int, bool]:
+    """Create the directory of a run, or repair that of a run that goes on; return the updates that are made, and
+    whether nothing is left to do."""
+    manifest = make_manifest(config, prepared, machine)
+    if resume:
+        return _reopen(run, config, prepared, manifest, say)
+    if overwrite:
+        run.remove()
+    elif run.exists:  # another process has made it since the first check
+        raise existing_run_error(run)
+    run.create(config, prepared.tokenizers, prepared.report, manifest)
+    return 0, False
+
+
+def _reopen(
+    run: RunDirectory, config: Config, prepared: PreparedData, manifest: dict[str, Any], say: Say
+) -> tuple[int, bool]:
+    refuse_other_data(run, manifest)
+    before, processes = read_json(run.manifest), manifest["processes"]
+    if (began := before["processes"]) != processes:
+        accumulation = config.training.accumulation
+        say(
+            f"processes: {began} when the run began, {processes} now; each update has {accumulation * processes} "
+            f"batches from now on (training.accumulation {accumulation} x {processes})"
+        )
+    whole = run.resumable(say)
+    progress = saved_progress(run, whole)
+    refuse_fewer_updates(config.training.updates, progress)
+    if whole == "previous":
+        run.fall_back()
+    finished = is_finished(run, config, progress)
+    if finished:
+        try:
+            run.weights("best")
+        except FileError:  # it is replaced, and the results are made again
+            finished = False
+    if not finished:
+        for path in (run.metrics, run.samples):  # later lines, and results that are made again
+            cut_metrics(path, {"train": progress.update, "validation": progress.validated})
+    new = changes_to(run, config, progress.update)
+    for change in new:
+        say(str(change))
+    changes = read_changes(run) + new
+    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
+    write_json(run.manifest, before | {"config": manifest["config"], "changes": [asdict(each) for each in changes]})
+    prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
+    return progress.update, finished
 
 
 def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
@@ -42,53 +101,7 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     return not averaged or last.get("average") == progress.update
 
 
-def create_run(
-    run: RunDirectory, config: Config, prepared: PreparedData, precision: str, processes: int, *, overwrite: bool
-) -> None:
-    """Create the directory of a run that begins in a precision, with a number of processes."""
-    if overwrite:
-        run.remove()
-    elif run.exists:  # another process has made it since the first check
-        raise existing_run_error(run)
-    manifest = make_manifest(config, prepared) | {"processes": processes, "precision": precision}
-    run.create(config, prepared.tokenizers, prepared.report, manifest)
-
-
-def reopen_run(
-    run: RunDirectory, config: Config, prepared: PreparedData, processes: int, say: Say
-) -> tuple[int, bool, bool]:
-    """Repair the directory of a run that goes on; return the updates that are made, whether nothing is left to do, and
-    whether the epoch in progress begins again, because it is cut into other batches now."""
-    refuse_other_data(run, make_manifest(config, prepared))
-    say_other_number(run, processes, config.training.accumulation, say)
-    whole = run.resumable(say)
-    progress = saved_progress(run, whole)
-    refuse_fewer_updates(config, progress)
-    if whole == "previous":
-        run.fall_back()
-    finished = is_finished(run, config, progress)
-    if finished:
-        try:
-            run.weights("best")
-        except FileError:  # it is replaced, and the results are made again
-            finished = False
-    if not finished:
-        for path in (run.metrics, run.samples):  # later lines, and results that are made again
-            cut_metrics(path, {"train": progress.update, "validation": progress.validated})
-    new = changes_to(run, config, progress.update)
-    for change in new:
-        say(str(change))
-    changes = read_changes(run) + new
-    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
-    update = {"config": config.model_dump(mode="json"), "changes": [asdict(each) for each in changes]}
-    write_json(run.manifest, read_json(run.manifest) | update)
-    prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
-    # also if a crash came between the change and the next checkpoint
-    again = any(each.update >= progress.update and each.key == "training.batch_tokens" for each in changes)
-    return progress.update, finished, again
-
-
-def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
+def make_manifest(config: Config, prepared: PreparedData, machine: Machine) -> dict[str, Any]:
     """The content of ``manifest.json``: data, software and hardware at the start of a run."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
@@ -100,7 +113,9 @@ def make_manifest(config: Config, prepared: PreparedData) -> dict[str, Any]:
         },
         "config": config.model_dump(mode="json"),
         "seed": config.seed,
-        "device": name_of(resolve_device(config.device)),
+        "device": name_of(machine.device),
+        "precision": format_of(machine.precision),
+        "processes": machine.world.size,
         "threads": torch.get_num_threads(),
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,
@@ -134,30 +149,25 @@ def refuse_other_config(
         )
 
 
-def refuse_fewer_updates(config: Config, progress: Progress) -> None:
-    """Raise ConfigError if a run has already made more updates than the configuration allows."""
-    if config.training.updates < progress.update:
+def refuse_fewer_updates(updates: int, progress: Progress) -> None:
+    """Raise ConfigError if a run has already made more ``updates`` than the configuration allows."""
+    if updates < progress.update:
         raise ConfigError(
-            f"training.updates: {config.training.updates}, but the run has already made {progress.update}; a run can "
-            "be extended, not shortened: use a new --output"
+            f"training.updates: {updates}, but the run has already made {progress.update}; a run can be extended, not "
+            "shortened: use a new --output"
         )
 
 
 def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
-    """Raise ConfigError if a run started with other text or tokenizers than a manifest names. They include BLEU's
-    tokenizer: the scores of the checkpoints would not be comparable."""
+    """Raise ConfigError if a run started with other text or tokenizers than a manifest names, that of BLEU among them:
+    the scores of the checkpoints would not be comparable."""
     before = read_json(run.manifest)
-    changed = [key for key in ("corpus_sha256", "tokenizer_sha256") if before.get(key) != manifest[key]]
+    keys = ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
+    changed = [key for key in keys if before.get(key) != manifest[key]]
     if changed:
         raise ConfigError(
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
-            "the text has changed since the run started; restore it, or use a new --output",
-        )
-    scored, now = before.get("bleu_tokenizer", DEFAULT), manifest["bleu_tokenizer"]
-    if scored != now:
-        raise ConfigError(
-            f"{run.manifest}: BLEU's tokenizer was {scored} and would now be {now}; to resume, set "
-            f"evaluation.bleu_tokenizer to {scored}"
+            "the text, or its language, has changed since the run started; restore it, or use a new --output",
         )
 
 
@@ -180,13 +190,3 @@ def refuse_unequal(world: World, config: Config, prepared: PreparedData) -> None
     ]
     if differences:
         raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
-
-
-def say_other_number(run: RunDirectory, processes: int, accumulation: int, say: Say) -> None:
-    """Say how many batches an update has if the run began with another number of processes."""
-    before = read_json(run.manifest).get("processes", 1)
-    if before != processes:
-        say(
-            f"processes: {before} when the run began, {processes} now; each update has {accumulation * processes} "
-            f"batches from now on (training.accumulation {accumulation} x {processes})"
-        )

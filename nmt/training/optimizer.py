@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.runs.tensors import refuse_other_tensors
+from nmt.errors import CheckpointError
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:
@@ -53,44 +53,23 @@ def saved_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def load_moments(
-    optimizer: torch.optim.Optimizer,
-    config: schema.AnyOptimizer,
-    moments: Mapping[str, Tensor],
-    where: str,
-    *,
-    stepped: bool,
-) -> None:
-    """Load :func:`saved_moments`; ``stepped`` says whether the optimizer had made a step before they were saved.
+def load_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor], where: str) -> None:
+    """Load :func:`saved_moments`.
 
-    Raises CheckpointError unless names and shapes are exactly those of this optimizer, whose kernels would read beyond
-    the end of a tensor that is too small.
+    Raises CheckpointError for a moment of another shape than its parameter: a kernel would read beyond its end.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    used = {name.split(".")[1] for name in moments if name.count(".") == 2} or set(map(str, range(len(parameters))))
-    kept = state_of_one(config, stepped=stepped)
-    shapes = {
-        f"optimizer.{index}.{name}": parameter.shape if kept[name].dim() else torch.Size()
-        for index, parameter in enumerate(parameters)
-        for name in (kept if str(index) in used else ())  # unused ones have no moments
-    }
-    refuse_other_tensors(moments, shapes, where, "optimizer")
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():
-        _, index, name = key.split(".")
+        try:
+            _, index, name = key.split(".")
+            shape = parameters[int(index)].shape
+        except (ValueError, IndexError):
+            raise CheckpointError(f"{where}: tensor {key} belongs to no parameter") from None
+        if tensor.shape not in (shape, torch.Size()):
+            raise CheckpointError(f"{where}: tensor {key} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
         state.setdefault(int(index), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-def state_of_one(config: schema.AnyOptimizer, *, stepped: bool = True) -> dict[str, Tensor]:
-    """The state that the optimizer keeps of one parameter, found by one step on one number, or before it: (1,), or ()
-    for a single number whatever the parameter's shape."""
-    parameter = nn.Parameter(torch.zeros(1))
-    parameter.grad = torch.zeros(1)
-    optimizer = build_optimizer([parameter], config)
-    if stepped:
-        optimizer.step()
-    return {name.rpartition(".")[2]: tensor for name, tensor in saved_moments(optimizer).items()}
 
 
 def learning_rate(schedule: schema.AnySchedule, base: float, update: int, scale: float = 1.0) -> float:

@@ -1,21 +1,21 @@
-"""Progress of a run: its position and length, and the decision about the next step."""
+"""Progress of a run: what was measured, its position and length, and the decision about the next step."""
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from nmt.config import Config
 from nmt.config.schema import Count, PlateauSchedule, Training
 from nmt.data.batching import plan_by_length
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position
+from nmt.errors import ConfigError
+from nmt.evaluation.metrics import METRICS, format_values
 
-MOST_COUNTED = 1_000_000
-"""Pairs whose lengths are looked at; of a larger corpus every n-th stands for n."""
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -24,12 +24,58 @@ class Candidate:
     """A validated checkpoint that may become best or enter the average."""
 
     update: Count
-    score: float
+    merit: tuple[float, float]
+    """Numbers that are higher for a better model: by the chosen metric, and minus the loss, which decides between
+    equals."""
 
     @property
     def checkpoint(self) -> str:
         """The name of its checkpoint."""
         return f"update-{self.update}"
+
+
+@dataclass(frozen=True)
+class Update:
+    """The measurements of one update."""
+
+    loss: float
+    """Negative log-likelihood per real target token, nats."""
+    tokens: int
+    """Real target tokens."""
+    gradient_norm: float
+    learning_rate: float
+    skipped: bool = False
+    """Whether no step was made, because the gradient was not finite."""
+    halved: bool = False
+    """Whether batches were halved, because memory was too small."""
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """The scores of a model on the validation set, and what they took."""
+
+    scores: Mapping[str, float]
+    """By the name of the metric."""
+    seconds: float
+
+    def merit(self, metric: str) -> tuple[float, float]:
+        """Return the scores of a metric and of the loss, which decides between equals, as numbers that are higher for
+        a better model.
+
+        Raises ConfigError for a metric that this run does not measure.
+        """
+        if metric not in self.scores:
+            measured = ", ".join(self.scores)
+            raise ConfigError(f"training.validation.metric: this run does not measure {metric}; it measures {measured}")
+        of_metric, of_loss = (METRICS[name].merit(self.scores[name]) for name in (metric, "loss"))
+        return of_metric, of_loss
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the measured values by name."""
+        return {**self.scores, "seconds": self.seconds}
+
+    def __str__(self) -> str:
+        return format_values(self.scores)
 
 
 @dataclass(frozen=True)
@@ -51,23 +97,25 @@ class Window:
         """Tokens per second; NaN without time."""
         return self.tokens / self.seconds if self.seconds else math.nan
 
-    def plus(self, loss: float, tokens: int, seconds: float) -> Self:
-        """The window with one more update."""
-        return replace(self, loss=self.loss + loss, tokens=self.tokens + tokens, seconds=self.seconds + seconds)
+    def plus(self, made: Update, seconds: float) -> Self:
+        """The window with one more update, unless its loss is not finite."""
+        if not math.isfinite(made.loss):
+            return self
+        return type(self)(self.loss + made.loss * made.tokens, self.tokens + made.tokens, self.seconds + seconds)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Counters and scores between two updates. A higher score is better (BLEU, or minus the loss)."""
+    """Counters and scores between two updates."""
 
     update: Count = 0
     position: Position = field(default_factory=Position)
+    batch_tokens: Count = 0
+    """The size of the batches that ``position`` counts."""
     target_tokens: Count = 0
     """Real target tokens so far."""
     seconds: Seconds = 0.0
     """Time in updates so far."""
-    validation_seconds: Seconds = 0.0
-    """Time in validations so far."""
     validated: Count = 0
     """The update of the last validation."""
     skipped: Count = 0
@@ -92,31 +140,36 @@ class Progress:
         """The epoch of the last update, counted from 1; before the first update, 1."""
         return max(1, self.position.epoch + (self.position.batch > 0))
 
-    def updated(self, after: Position, tokens: int, *, skipped: bool, halved: bool) -> Self:
-        """The progress after one more update."""
+    def resumed(self, batch_tokens: int) -> Self:
+        """The progress from which training goes on; batches of another size begin the epoch again."""
+        same = batch_tokens == self.batch_tokens
+        position = self.position if same else Position(self.position.epoch)
+        return replace(self, position=position, batch_tokens=batch_tokens)
+
+    def updated(self, made: Update, after: Position, seconds: float, log_every: int) -> Self:
+        """The progress after one more update, which took ``seconds``; a window lasts ``log_every`` updates."""
+        window = self.window if self.update % log_every else Window()
         return replace(
             self,
             update=self.update + 1,
             position=after,
-            target_tokens=self.target_tokens + tokens,
-            skipped=self.skipped + skipped,
-            skipped_in_a_row=self.skipped_in_a_row + 1 if skipped else 0,
-            halved=self.halved + halved,
+            target_tokens=self.target_tokens + made.tokens,
+            seconds=self.seconds + seconds,
+            skipped=self.skipped + made.skipped,
+            skipped_in_a_row=self.skipped_in_a_row + 1 if made.skipped else 0,
+            halved=self.halved + made.halved,
+            window=window.plus(made, seconds),
         )
 
-    def timed(self, loss: float, tokens: int, seconds: float) -> Self:
-        """The progress with the loss and duration of the last update; a loss that is not finite is left out."""
-        window = self.window.plus(loss * tokens, tokens, seconds) if math.isfinite(loss) else self.window
-        return replace(self, seconds=self.seconds + seconds, window=window)
-
-    def judged(self, score: float, config: Training) -> Self:
-        """The progress after a validation with this score."""
-        this = Candidate(self.update, score)
-        better = self.best is None or score > self.best.score
+    def judged(self, merit: tuple[float, float], config: Training) -> Self:
+        """The progress after a validation with this merit."""
+        this = Candidate(self.update, merit)
+        better = self.best is None or merit > self.best.merit
         plateau, scale = (0, self.scale) if better else (self.plateau + 1, self.scale)
         schedule = config.schedule
         if isinstance(schedule, PlateauSchedule) and plateau > schedule.patience:
             plateau, scale = 0, max(schedule.floor, scale * schedule.factor)
+        ranked = sorted((*self.kept, this), key=lambda candidate: candidate.merit, reverse=True)
         return replace(
             self,
             validated=self.update,
@@ -124,7 +177,7 @@ class Progress:
             waited=0 if better else self.waited + 1,
             plateau=plateau,
             scale=scale,
-            kept=tuple(sorted((*self.kept, this), key=lambda candidate: -candidate.score)[: config.average]),
+            kept=tuple(ranked[: config.average]),
         )
 
     def validation_due(self, config: Training) -> bool:
@@ -173,11 +226,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class Extent:
-    """The batches of an epoch, and of an update.
-
-    Exact for a corpus of up to ``MOST_COUNTED`` pairs that every epoch reads as it is; with sampled segmentations, or
-    in a mix, an estimate.
-    """
+    """The length of a run: exact for a corpus that every epoch reads as it is; with sampled segmentations, or in a mix,
+    an estimate."""
 
     batches: int
     """Of an epoch."""
@@ -187,31 +237,18 @@ class Extent:
     """Real target tokens of an epoch."""
 
     @classmethod
-    def of(cls, config: Config, prepared: PreparedData, processes: int) -> Self:
+    def of(cls, config: Training, prepared: PreparedData, processes: int) -> Self:
         """Count the batches of a corpus."""
-        corpus, report = prepared.train, prepared.report["splits"]["train"]
-        every = max(1, len(corpus) // MOST_COUNTED)
-        source, target = corpus.source_lengths[::every], corpus.target_lengths[::every]
-        times = report.get("pairs_in_epoch", len(corpus)) / len(source)
-        batches = len(plan_by_length(source, target, config.training.batch_tokens))
-        tokens = int(target.sum(dtype=np.int64)) + len(target)
-        per_update = config.training.accumulation * processes
+        pairs, report = prepared.train, prepared.report["splits"]["train"]
+        times = report.get("pairs_in_epoch", len(pairs)) / len(pairs)
+        batches = len(plan_by_length(pairs.source_lengths, pairs.target_lengths, config.batch_tokens))
+        tokens = int(pairs.target_lengths.sum(dtype=np.int64)) + len(pairs)
+        per_update = config.accumulation * processes
         return cls(max(1, round(batches * times)), per_update, round(tokens * times))
 
     def epochs(self, updates: int) -> float:
         """Return how many epochs a number of updates reads."""
         return updates * self.per_update / self.batches
-
-    def validations(self, config: Training, progress: Progress) -> tuple[int, int]:
-        """Return how many validations a run has made and how many are left, if ``patience`` does not end it early."""
-        total, last = config.updates, progress.validated
-        every, first = config.validation.every, config.validation.first
-
-        def until(update: int) -> int:
-            early = first is not None and first <= update and first % every > 0 and first != total
-            return update // every + early + (update >= total and total % every > 0)  # the last update has one, too
-
-        return max(until(last), int(last > 0)), until(total) - until(min(last, total))
 
     def read(self, progress: Progress) -> float:
         """Return the epochs that have been read."""

@@ -1,77 +1,166 @@
-"""Progress messages during training, and the description of a run before it."""
+"""What training writes and says: the log of a run, progress, and the description of the run before it."""
 
+import json
 import math
-from dataclasses import dataclass
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+from torch.utils.tensorboard import summary as scalars_and_images
 
-from nmt.config import Config
 from nmt.config.schema import Training
 from nmt.cores import cores, time_limit
 from nmt.data.dataset import PreparedData
-from nmt.device import format_of, peak_memory, resolve_precision
+from nmt.device import format_of
+from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import METRICS
-from nmt.messages import Caution, Detail, Step, duration
+from nmt.messages import Caution, Detail, Say, Step, duration, step
 from nmt.model import Seq2Seq
-from nmt.training.log import Log
-from nmt.training.optimizer import state_of_one
-from nmt.training.progress import Extent, Progress
-from nmt.training.validation import ValidationResult
+from nmt.runs.directory import RunDirectory
+from nmt.training.machine import Machine
+from nmt.training.progress import Extent, Progress, Update, ValidationResult
+from nmt.training.world import ONE_PROCESS, World
 
 ENOUGH = 5_000
 """Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
 (Sennrich & Zhang 2019)."""
-FIRST_LINE, FIRST_UPDATES = 5.0, 5
-"""Seconds and updates after which the expected time is said; the first update is slow."""
 
 
-@dataclass(frozen=True)
-class Update:
-    """The measurements of one update."""
+class Log:
+    """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 
-    loss: float
-    """Negative log-likelihood per real target token, nats."""
-    tokens: int
-    gradient_norm: float
-    learning_rate: float
+    After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process of ``world`` writes.
+    All methods raise CheckpointError if a file cannot be written.
+    """
+
+    def __init__(self, run: RunDirectory, say: Say, purge: int | None = None, world: World = ONE_PROCESS) -> None:
+        self.say = say if world.writes else lambda _: None
+        if world.writes:
+            run.tensorboard.mkdir(parents=True, exist_ok=True)
+        # TensorBoard reads the files of a directory in the order of their names
+        events = run.tensorboard / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"
+        self._metrics, self._samples, self._events = (
+            GrowingFile(path if world.writes else None) for path in (run.metrics, run.samples, events)
+        )
+        self._metrics.write(b"")  # a run has this file from the start
+        self._records = RecordWriter(self._events)  # PyTorch's own writes in another thread, where errors are lost
+        self._event(0, file_version="brain.Event:2")
+        if purge is not None:
+            self._event(purge, session_log=SessionLog(status=SessionLog.START))
+
+    def record(self, step: int, split: str, **values: Any) -> None:
+        """Write one line of metrics.jsonl, and its numbers as TensorBoard scalars ``split/name``.
+
+        JSON has no infinity and no NaN: they become null.
+        """
+        for name, value in values.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                values[name] = None
+        self._metrics.write(_line({"step": step, "split": split, **values}))
+        self.scalars(step, split, values)
+
+    def scalars(self, step: int, group: str, values: Mapping[str, Any]) -> None:
+        """Write the numbers among the values to TensorBoard, as ``group/name``."""
+        for name, value in values.items():
+            if isinstance(value, int | float) and math.isfinite(value):
+                self._event(step, summary=scalars_and_images.scalar(f"{group}/{name}", value))
+
+    def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
+        """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
+        self._samples.write(_line({"step": step, "lines": lines}))
+
+    def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
+        """Write an image, (height, width, 3), to TensorBoard."""
+        self._event(step, summary=scalars_and_images.image(name, pixels, dataformats="HWC"))
+
+    def sync(self) -> None:
+        """Sync metrics.jsonl and samples.jsonl to disk, so that no checkpoint outlives the lines before it."""
+        self._metrics.sync()
+        self._samples.sync()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (self._metrics, self._samples, self._events):
+            file.close()
+
+    def _event(self, step: int, **what: Any) -> None:
+        self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+class GrowingFile:
+    """A file to which data is appended without buffering; it is made with the first. Without a path, data is
+    discarded."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._file: BinaryIO | None = None
+
+    def write(self, data: bytes) -> None:
+        """Append and flush."""
+        if self.path is None:
+            return
+        with self._named():
+            if self._file is None:
+                self._file = self.path.open("ab")
+            self._file.write(data)
+            self._file.flush()
+
+    def sync(self) -> None:
+        """Sync the file to disk."""
+        if self._file is not None:
+            with self._named():
+                os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file and ignore errors, which an earlier write has reported."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
 
 class Reports:
     """Records how training goes, and says it."""
 
-    def __init__(self, config: Training, extent: Extent, log: Log, device: torch.device) -> None:
+    def __init__(self, config: Training, extent: Extent, log: Log) -> None:
         self.config = config
         self.extent = extent
         self.log = log
-        self.device = device
-        self._began: Progress | None = None
-        """The first progress, until the expected time has been said; then None."""
+        self._step = Step()
         self._heading = True
         """Whether the next row of the table of validations needs a heading."""
 
-    def begin(self, progress: Progress) -> None:
-        """Note where training begins, or goes on."""
-        self._began = progress
+    @contextmanager
+    def training(self, progress: Progress) -> Iterator[None]:
+        """Show the updates after ``progress`` as a step."""
+        with step("training", self.config.updates, "updates", progress.update) as self._step:
+            yield
 
-    def shown(self, progress: Progress, step: Step) -> None:
-        """Show an update, which ``progress`` counts; once, after a few seconds, say how long the rest will take."""
-        window, total = progress.window, self.config.updates
-        step.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
-        step.advance()
-        began, more = self._began, total - progress.update
-        if began is None or progress.update - began.update < FIRST_UPDATES:
+    def update(self, progress: Progress, made: Update) -> None:
+        """Show an update, which ``progress`` counts; at the end of a window, record all of its updates."""
+        window = progress.window
+        self._step.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
+        self._step.advance()
+        if not progress.report_due(self.config):
             return
-        if progress.seconds - began.seconds >= FIRST_LINE:
-            self._began = None
-            left, counted, uncounted = self._left(progress, total)
-            self.log.say(
-                f"expected time: {duration(left)} for {number_of(more, 'more update')}{counted}{uncounted}, at "
-                f"{window.rate:,.0f} target tokens/s; {peak_memory(self.device) / 1e9:.1f} GB of memory so far"
-            )
-
-    def record(self, progress: Progress, made: Update) -> None:
-        """Record the updates of the window, the last of which is ``made``."""
-        window, total = progress.window, self.config.updates
         self.log.record(
             progress.update,
             "train",
@@ -85,34 +174,26 @@ class Reports:
             skipped=progress.skipped,
             halved=progress.halved,
         )
-        left, _, uncounted = self._left(progress, total)
         self.log.say(
             Detail(
-                f"update {progress.update}/{total}  epoch {progress.epoch}  loss {window.mean:.3f}  "
-                f"{window.rate:,.0f} target tokens/s  {duration(left)} left{uncounted}"
+                f"update {progress.update}/{self.config.updates}  epoch {progress.epoch}  loss {window.mean:.3f}  "
+                f"{window.rate:,.0f} target tokens/s"
             )
         )
-
-    def _left(self, progress: Progress, total: int) -> tuple[float, str, str]:
-        """Return the seconds that are left, and in words the validations that they count and those that they do not:
-        before the first validation, nobody knows how long one takes."""
-        seconds = progress.seconds / progress.update * (total - progress.update)
-        made, left = self.extent.validations(self.config, progress)
-        if not left:
-            return seconds, "", ""
-        validations = number_of(left, "validation")
-        if not made:
-            return seconds, "", f", not counting {validations}"
-        return seconds + left * progress.validation_seconds / made, f" and {validations}", ""
 
     def validation(self, progress: Progress, result: ValidationResult, *, best: bool) -> None:
         """Record a validation, and say it as a row of a table."""
         self.log.record(progress.update, "validation", **result.as_dict(), best=best)
-        heading, row = result.table_row(progress.update, self.extent.read(progress), best=best)
+        cells = [("update", 9, f"{progress.update:,}"), ("epochs", 7, f"{self.extent.read(progress):.2f}")]
+        for name, value in result.scores.items():
+            metric = METRICS[name]
+            cells.append((metric.label, max(len(metric.label), 5) + 1, metric.format(value)))
+        cells.append(("time", 8, duration(result.seconds)))
         if self._heading:
-            self.log.say(heading)
+            self.log.say(" ".join(["validation", *(name.rjust(width) for name, width, _ in cells)]))
             self._heading = False
-        self.log.say(row)
+        row = " ".join(["validation", *(text.rjust(width) for _, width, text in cells)])
+        self.log.say(f"{row}  best" if best else row)
 
     def end(self, progress: Progress) -> None:
         """Say why training has ended early, if it has."""
@@ -133,6 +214,40 @@ def number_of(count: int, noun: str) -> str:
 # --- before the first update ------------------------------------------------------------------------------------------
 
 
+def summary(
+    training: Training, prepared: PreparedData, model: Seq2Seq, machine: Machine, extent: Extent
+) -> Iterator[str]:
+    """Describe data, vocabulary, model, machine and length of a run, a line each."""
+    tokenizers, pairs, device = prepared.tokenizers, len(prepared.train), machine.device
+    parts = parameters_by_part(model)
+    parameters = sum(parts.values())
+    tested = f"{len(prepared.test_pairs):,} in the test set" if prepared.test_pairs else "no test set"
+    yield (
+        f"data: {pairs:,} training pairs, {extent.tokens:,} target tokens in an epoch; "
+        f"{len(prepared.validation_pairs):,} pairs for validation, {tested}"
+    )
+    yield (
+        f"vocabulary: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
+        f"{' (one for both)' if tokenizers.source is tokenizers.target else ''}"
+    )
+    yield (
+        f"model: {parameters:,} parameters, {format_of(machine.precision)} on {device}"
+        f"{f', {machine.world.size} processes' if machine.world.size > 1 else ''}"
+    )
+    yield f"parameters: {', '.join(f'{part} {count:,}' for part, count in parts.items())}"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _threads()
+    yield f"machine: {name}, {'fused' if machine.kernels == 'auto' else 'plain'} kernels"
+    yield (
+        f"training: {training.updates:,} updates, {extent.epochs(training.updates):,.1f} epochs, "
+        f"{extent.batches:,} batches an epoch; validation every {training.validation.every:,} updates"
+    )
+    if pairs < ENOUGH:
+        yield Caution(
+            f"warning: data.train: {pairs:,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns "
+            "to translate a natural language"
+        )
+
+
 def parameters_by_part(model: Seq2Seq) -> dict[str, int]:
     """Count the parameters of the encoder, the attention, the rest of the decoder, ..., in the model's order; one that
     several parts share counts for the first of them."""
@@ -143,42 +258,6 @@ def parameters_by_part(model: Seq2Seq) -> dict[str, int]:
         part = "attention" if id(parameter) in attending else name.partition(".")[0].replace("_", " ")
         counts[part] = counts.get(part, 0) + parameter.numel()
     return counts
-
-
-def summary(config: Config, prepared: PreparedData, model: Seq2Seq, device: torch.device, extent: Extent) -> list[str]:
-    """Describe data, vocabulary, model, memory, machine and length of a run, a line each."""
-    training, tokenizers, pairs = config.training, prepared.tokenizers, len(prepared.train)
-    parts = parameters_by_part(model)
-    parameters = sum(parts.values())
-    moments = sum(each.dim() > 0 for each in state_of_one(training.optimizer).values())
-    attention = "no" if config.model.attention.type == "none" else config.model.attention.type
-    processes = extent.per_update // training.accumulation
-    tested = f"{len(prepared.test_pairs):,} in the test set" if prepared.test_pairs else "no test set"
-    length = f"{training.updates:,} updates, {extent.epochs(training.updates):,.1f} epochs"
-    lines = [
-        f"data: {pairs:,} training pairs, {extent.tokens:,} target tokens in an epoch; "
-        f"{len(prepared.validation_pairs):,} pairs for validation, {tested}",
-        f"vocabulary: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
-        + (" (one for both)" if tokenizers.source is tokenizers.target else ""),
-        f"model: {parameters:,} parameters, {attention} attention, "
-        f"{format_of(resolve_precision(config.precision, device))} on {device}"
-        + (f", {processes} processes" if processes > 1 else ""),
-        f"parameters: {', '.join(f'{part} {count:,}' for part, count in parts.items())}",
-        f"memory: {4e-6 * parameters * (2 + moments):,.1f} MB for weights, gradients and the optimizer; "
-        f"PyTorch itself and batches of up to {training.batch_tokens:,} tokens need more",
-        f"machine: {torch.cuda.get_device_name(device) if device.type == 'cuda' else _threads()}, "
-        f"{'fused' if config.kernels == 'auto' else 'plain'} kernels",
-        f"training: {length}, {extent.batches:,} batches an epoch; "
-        f"validation every {training.validation.every:,} updates",
-    ]
-    if pairs < ENOUGH:
-        lines.append(
-            Caution(
-                f"warning: data.train: {pairs:,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns "
-                "to translate a natural language"
-            )
-        )
-    return lines
 
 
 def _threads() -> str:

@@ -1,12 +1,45 @@
-"""Training as a function, and checks of the files that a configuration names."""
+"""From a configuration to a trained and scored run."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from functools import partial
 from pathlib import Path
 
-from nmt.config import Config
-from nmt.config.schema import Section
-from nmt.data.lines import matching, require_readable
-from nmt.errors import of_key
+import torch
+
+from nmt.config import Config, schema
+from nmt.cores import CpuTime
+from nmt.data.batching import Specials
+from nmt.data.corpus import Pair
+from nmt.data.dataset import PreparedData, prepare
+from nmt.data.report import table
+from nmt.data.tokenizer import Tokenizers
+from nmt.device import resolve_precision
+from nmt.errors import Stopped
+from nmt.evaluation.alignment import GoldPairs
+from nmt.evaluation.by_length import scoring
+from nmt.evaluation.metrics import format_values, metric_of
+from nmt.evaluation.writing import tokenizer_of_run
+from nmt.files import read_json, write_json, write_text
+from nmt.messages import Result, Say
+from nmt.model import Seq2Seq, build_model
+from nmt.runs.directory import RunDirectory, run_directory
+from nmt.runs.loading import LoadedRun, load_weights
+from nmt.runs.metrics import best_validation, read_metrics
+from nmt.training.machine import Machine, Threads, set_up, settled_precision, trusted
+from nmt.training.objective import objective_of
+from nmt.training.opening import open_run, refuse_other_config, refuse_unequal
+from nmt.training.reports import Log, summary
+from nmt.training.trainer import Trainer
+from nmt.training.validation import ValidationSet, Validator, gold_pairs, translated
+from nmt.training.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
+from nmt.translation.options import SearchOptions
+from nmt.translation.translator import CheckStop, Translator
+
+StopRequest = AbstractContextManager[Callable[[], bool]]
+"""Entered before anything is written into the run; its value says, between two updates or batches, whether to stop."""
+NO_STOP_REQUEST: StopRequest = nullcontext(lambda: False)
 
 
 def silent(line: str) -> None:
@@ -14,7 +47,14 @@ def silent(line: str) -> None:
 
 
 def train(
-    config: Config, *, resume: bool = False, overwrite: bool = False, say: Callable[[str], None] = silent
+    config: Config,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    say: Say = silent,
+    stop_request: StopRequest = NO_STOP_REQUEST,
+    narrow: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
+    world: World = ONE_PROCESS,
 ) -> Path:
     """Train as ``nmt-train`` does; return the run directory, ``config.output``, for :meth:`Translator.load`.
 
@@ -31,36 +71,186 @@ def train(
 
     Args:
         config: from :func:`load_config`.
-        resume: continue the run in the run directory.
+        resume: continue the run in the run directory; a finished one repeats only what is missing after training.
         overwrite: replace it.
         say: receives each line that ``nmt-train`` prints; ``print`` shows them.
+        stop_request: gives a function that says whether to stop.
+        narrow: may leave out a part of the prepared data.
+        world: the processes that train together, each of which calls this function; one of them reads and writes the
+            run.
 
-    Raises ConfigError if there is a run and neither ``resume`` nor ``overwrite`` is set, DataError for unusable text,
-    CheckpointError for a run that cannot go on, TypeError for a configuration that is not loaded.
+    Raises ConfigError if there is a run and neither ``resume`` nor ``overwrite`` is set, or if it was started with
+    another configuration, DataError for unusable text, CheckpointError for a run that cannot go on, TypeError for a
+    configuration that is not loaded, Stopped if a stop was requested.
     """
     if not isinstance(config, Config):
         raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")
-    from nmt.training.pipeline import train_run  # noqa: PLC0415  (PyTorch is slow to import)
+    say = say if world.writes else silent
+    run = _run_directory(config, world, resume=resume, overwrite=overwrite)
+    device, begun = set_up(config.device, config.threads), CpuTime.now()
+    prepared, gold = _prepared(config, narrow, say, world)
+    if not resume:
+        say(table(prepared.report))
+    model = _same_model(config, prepared.tokenizers, world)
+    with ExitStack() as stack:
+        threads = stack.enter_context(_threads(config, device, begun, world, say))
+        machine = _machine(config, model, prepared, device, world, run if resume else None, say)
+        on_writer(world, lambda: stack.enter_context(run.locked(say)))
+        stop_requested = stack.enter_context(stop_request)
 
-    train_run(config, resume=resume, overwrite=overwrite, say=say)
-    return Path(str(config.output))
+        def check_stop() -> None:
+            threads.follow()
+            if stop_requested():
+                raise Stopped
+
+        begin = partial(open_run, run, config, prepared, machine, say, resume=resume, overwrite=overwrite)
+        update, finished = on_writer(world, begin)
+        if finished:
+            done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
+            say(f"{run.path}: {done}")
+            _say_results(run, say)
+            return run.path
+        log = stack.enter_context(closing(Log(run, say, purge=update + 1 if resume else None, world=world)))
+        trainer = make_trainer(config, prepared, model, run, log, machine, gold)
+        for line in summary(config.training, prepared, model, machine, trainer.extent):
+            say(line)
+        if resume:
+            trainer.resume("last")
+            say(f"resumed after update {trainer.progress.update}")
+        else:
+            trainer.save()  # makes the run resumable, and fails now if the disk is full
+        trainer.fit(check_stop)
+        trainer.average_best(check_stop)
+        if prepared.test_pairs:
+            weights = share_tensors(world, lambda: run.weights("best"))
+            load_weights(model, weights, str(run.folder("best")))
+            used = config.model_copy(update={"kernels": machine.kernels})
+            best = LoadedRun(used, prepared.tokenizers, model.eval())
+            score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, machine)
+        _say_results(run, say)
+    return run.path
 
 
-def look_at_corpora(config: Config) -> None:
-    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
-    for key, path in files_of(config):
-        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
-            require_readable(path)
+def _run_directory(config: Config, world: World, *, resume: bool, overwrite: bool) -> RunDirectory:
+    """The run directory. Raises the errors of the metric and of the directory that the configuration names."""
+
+    def examine() -> None:
+        metric_of(config.training.validation.metric)
+        run = run_directory(config, resume=resume, overwrite=overwrite)
+        if resume:
+            refuse_other_config(run, config)
+
+    on_writer(world, examine)
+    return RunDirectory(config.output or "")
 
 
-def files_of(config: Config) -> Iterator[tuple[str, str]]:
-    """The files that a configuration names or that its patterns match, each with its key."""
-    data = config.data
-    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
-    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
-    sections["evaluation.gold"] = config.evaluation.gold
-    for name, section in sections.items():
-        for key in ("source", "target", "tsv", "jsonl", "links"):
-            if isinstance(pattern := getattr(section, key, None), str):
-                with of_key(f"{name}.{key}"):
-                    yield from ((f"{name}.{key}", path) for path in matching(pattern))
+def _prepared(
+    config: Config, narrow: Callable[[PreparedData], PreparedData], say: Say, world: World
+) -> tuple[PreparedData, GoldPairs | None]:
+    """Prepare the data, the pairs with gold links among them; fail now for what only the end of a run needs."""
+    tokenizer_of_run(config)  # fails before the slow part if it is not installed
+    prepared = narrow(in_turn(world, lambda: prepare(config, say)))
+    refuse_unequal(world, config, prepared)
+    return prepared, gold_pairs(config.evaluation.gold)
+
+
+def _threads(config: Config, device: torch.device, begun: CpuTime, world: World, say: Say) -> Threads:
+    """The number of threads, which follows the load of other programs unless somebody has fixed it."""
+    fixed = config.threads is not None or "OMP_NUM_THREADS" in os.environ or world.size > 1 or device.type != "cpu"
+    return Threads(begun, say, fixed=fixed)
+
+
+def _machine(
+    config: Config,
+    model: Seq2Seq,
+    prepared: PreparedData,
+    device: torch.device,
+    world: World,
+    resumed: RunDirectory | None,
+    say: Say,
+) -> Machine:
+    """The machine with the precision and the kernels that are used, the same in all processes."""
+    manifest = None if resumed is None else on_writer(world, lambda: read_json(resumed.manifest))
+    precision = settled_precision(config.precision, device, world, say, manifest)
+    machine = Machine(device, resolve_precision(precision, device), config.kernels, world)
+    return trusted(machine, model, config.model.attention, config.training, prepared, say)
+
+
+def _same_model(config: Config, tokenizers: Tokenizers, world: World) -> Seq2Seq:
+    """The untrained network, with the same weights in all processes."""
+    torch.manual_seed(config.seed)
+    model = make_model(config.model, tokenizers)
+    if world.size > 1:  # another processor may have rounded otherwise
+        model.load_state_dict(share_tensors(world, model.state_dict))
+    return model
+
+
+def make_model(section: schema.Model, tokenizers: Tokenizers) -> Seq2Seq:
+    """The network that a configuration describes, untrained, on the CPU."""
+    return build_model(section, tokenizers.source.size, tokenizers.target.size)
+
+
+def make_trainer(
+    config: Config,
+    prepared: PreparedData,
+    model: Seq2Seq,
+    run: RunDirectory,
+    log: Log,
+    machine: Machine,
+    gold: GoldPairs | None = None,
+) -> Trainer:
+    """A trainer that has not begun, and its parts; each gets the sections of the configuration that it needs."""
+    training, tokenizers = config.training, prepared.tokenizers
+    model.to(machine.device)
+    objective = objective_of(config.model.attention, training, model, Specials.of(tokenizers))
+    data = ValidationSet.of(config, prepared, gold, log.say)
+    validator = Validator(training, config.decoding, data, tokenizers, model, log, machine)
+    return Trainer(training, config.seed, prepared, model, objective, validator, run, log, machine)
+
+
+# --- after the last update --------------------------------------------------------------------------------------------
+
+
+def score_test(
+    best: LoadedRun,
+    run: RunDirectory,
+    pairs: Sequence[Pair],
+    log: Log,
+    step: int,
+    check_stop: CheckStop,
+    machine: Machine,
+) -> None:
+    """Translate the test set with the best checkpoint, in fp32; write the output and its scores into the run.
+
+    If ``check_stop`` raises between two batches, nothing is written.
+    """
+    config = best.config
+    translator = Translator.of([best], machine.device, torch.float32)
+    sources, references = zip(*pairs, strict=True)
+    options = SearchOptions.from_config(config.decoding)
+
+    def translate(share: Sequence[str]) -> Iterator[str]:
+        return translated(translator, share, options, "translating the test set", check_stop)
+
+    hypotheses = in_shares(machine.world, sources, translate)
+    if not machine.world.writes:
+        return
+    how = scoring({run.path.name: config}, sources, references, log.say)
+    system = how.score(run.path.name, hypotheses)
+    write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
+    write_json(run.test_scores, system.as_dict() | {"binned_by": str(how.binned_by)})
+    scores = {metric: score.value for metric, score in system.scores.items()}
+    log.record(step, "test", **scores, signature=system.bleu.signature)
+
+
+def _say_results(run: RunDirectory, say: Say) -> None:
+    """Say the scores of the test set, and which weights translate."""
+    records = read_metrics(run.metrics)
+    tests = [each for each in records if each.get("split") == "test"]
+    if tests:
+        say(Result(f"test set: {format_values(tests[-1])}  {tests[-1]['signature']}"))
+    if best := best_validation(records):
+        weights = f"that of update {best['step']:,}"
+        if best["split"] == "average":
+            weights = f"the average of those of updates {', '.join(f'{update:,}' for update in best['updates'])}"
+        say(Result(f"best checkpoint: {weights}: {run.folder('best')}"))

@@ -1,30 +1,34 @@
 """Validation during training: loss, BLEU, sample translations, an attention image."""
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 
 from nmt import fast
 from nmt.config import Config
+from nmt.config.schema import BleuTokenizer, Decoding, GoldAlignment, Training
 from nmt.data.batching import Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import FirstPieces
-from nmt.device import autocast, resolve_precision
-from nmt.errors import ConfigError, NmtError, ProcessError, of_key
+from nmt.data.tokenizer import Tokenizers
+from nmt.device import autocast
+from nmt.errors import NmtError, ProcessError, of_key
 from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
 from nmt.evaluation.by_length import bleu_by_length
 from nmt.evaluation.figures.attention import attention_image
-from nmt.evaluation.metrics import METRICS, Evidence, format_values, scores_of
-from nmt.evaluation.writing import lengths, tokenizer_of_run, unit_of
-from nmt.messages import Caution, counted, counted_early, duration
+from nmt.evaluation.metrics import Evidence, scores_of
+from nmt.evaluation.writing import Unit, lengths, tokenizer_of_run, unit_of
+from nmt.messages import Caution, Say, counted, counted_early
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
-from nmt.training.log import Log
-from nmt.training.world import ONE_PROCESS, World, in_shares
+from nmt.training.machine import Machine
+from nmt.training.progress import ValidationResult
+from nmt.training.reports import Log
+from nmt.training.world import in_shares
 from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
@@ -36,45 +40,41 @@ MOST_IMAGES = 2
 
 
 @dataclass(frozen=True)
-class ValidationResult:
-    """The scores of a model on the validation set, and what they took."""
+class ValidationSet:
+    """What a validation reads, and how it is scored."""
 
-    scores: Mapping[str, float]
-    """By the name of the metric."""
-    seconds: float
-    attention_entropy_bits: float | None = None
-    """Mean entropy of the attention over the source, per real target token; None without attention."""
+    corpus: FirstPieces
+    """The encoded pairs, for the loss; like decoding, it reads no more than the first ``decoding.max_source`` pieces of
+    a side."""
+    pairs: Sequence[Pair]
+    """Those that are translated, as text."""
+    gold: GoldPairs | None
+    bleu_tokenizer: BleuTokenizer
+    source_unit: Unit
+    bins: Sequence[int]
 
-    def merit(self, metric: str) -> float:
-        """Return the score of a metric as a number that is higher for a better model.
+    @classmethod
+    def of(cls, config: Config, prepared: PreparedData, gold: GoldPairs | None, say: Say) -> Self:
+        """Make that of a run; say what a user may not expect of it."""
+        corpus = FirstPieces(prepared.validation, most := config.decoding.max_source)
+        if corpus.cut:
+            say(
+                f"validation set: {corpus.cut:,} of {len(prepared.validation):,} pairs are longer than "
+                f"decoding.max_source; only their first {most} pieces are read"
+            )
+        pairs = prepared.validation_pairs[: config.training.validation.sentences]
+        tokenizer, note = tokenizer_of_run(config, [pair.target for pair in pairs])
+        if note is not None:
+            say(note)
+        return cls(corpus, pairs, gold, tokenizer, unit_of(config.data.source_language), config.evaluation.bins)
 
-        Raises ConfigError for a metric that this run does not measure.
-        """
-        if metric not in self.scores:
-            measured = ", ".join(self.scores)
-            raise ConfigError(f"training.validation.metric: this run does not measure {metric}; it measures {measured}")
-        return METRICS[metric].merit(self.scores[metric])
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the measured values by name."""
-        values = {**self.scores, "seconds": self.seconds}
-        if self.attention_entropy_bits is not None:
-            values["attention_entropy_bits"] = self.attention_entropy_bits
-        return values
-
-    def __str__(self) -> str:
-        return format_values(self.scores)
-
-    def table_row(self, update: int, epochs: float, *, best: bool) -> tuple[str, str]:
-        """Return the heading of a table of validations, and the row of this one."""
-        cells = [("update", 9, f"{update:,}"), ("epochs", 7, f"{epochs:.2f}")]
-        for name, value in self.scores.items():
-            metric = METRICS[name]
-            cells.append((metric.label, max(len(metric.label), 5) + 1, metric.format(value)))
-        cells.append(("time", 8, duration(self.seconds)))
-        heading = " ".join(name.rjust(width) for name, width, _ in cells)
-        row = " ".join(text.rjust(width) for _, width, text in cells)
-        return f"validation {heading}", f"validation {row}{'  best' if best else ''}"
+    def by_length(self, hypotheses: Sequence[str]) -> dict[str, float]:
+        """BLEU of translations of ``pairs`` by the bin of the source length, whose name sorts by length."""
+        measured = lengths([pair.source for pair in self.pairs], self.source_unit)
+        references = [pair.target for pair in self.pairs]
+        bleu = bleu_by_length(measured, hypotheses, references, self.bleu_tokenizer, self.bins)
+        width = len(str(max(high for _, high in bleu)))
+        return {f"{low:0{width}}-{high:0{width}}": value for (low, high), value in bleu.items()}
 
 
 class Validator:
@@ -82,38 +82,25 @@ class Validator:
 
     def __init__(
         self,
-        config: Config,
-        prepared: PreparedData,
+        config: Training,
+        decoding: Decoding,
+        data: ValidationSet,
+        tokenizers: Tokenizers,
         model: Seq2Seq,
-        device: torch.device,
         log: Log,
-        world: World = ONE_PROCESS,
+        machine: Machine,
     ) -> None:
-        self.config = config
-        self.corpus = FirstPieces(prepared.validation, config.decoding.max_source)
-        self.pairs = prepared.validation_pairs[: config.training.validation.sentences]
-        self.model = model
-        self.device, self.precision = device, resolve_precision(config.precision, device)
-        self.specials = Specials.of(prepared.tokenizers)
-        self.network = fast.training(model, config.kernels)
+        self.config, self.data = config, data
+        self.model, self.network = model, fast.training(model, machine.kernels)
+        self.specials = Specials.of(tokenizers)
         self.translator = Translator(
-            lambda beam_size: fast.search(model, self.precision, config.kernels, beam_size=beam_size),
-            prepared.tokenizers,
-            device,
+            lambda beam_size: fast.search(model, machine.precision, machine.kernels, beam_size=beam_size),
+            tokenizers,
+            machine.device,
         )
-        self.options = SearchOptions.from_config(config.decoding, beam_size=config.training.validation.beam_size)
+        self.options = SearchOptions.from_config(decoding, beam_size=config.validation.beam_size)
         self.log = log
-        self.world = world
-        self.gold = gold_pairs(config) if model.attends else None
-        if self.corpus.cut:
-            log.say(
-                f"validation set: {self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than "
-                f"decoding.max_source; only their first {config.decoding.max_source} pieces are read"
-            )
-        self.source_unit = unit_of(config.data.source_language)
-        self.tokenizer, note = tokenizer_of_run(config, [pair.target for pair in self.pairs])
-        if note is not None:
-            log.say(note)
+        self.machine, self.world = machine, machine.world
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
@@ -122,11 +109,10 @@ class Validator:
         weights are not finite, are blank.
         """
         started = time.perf_counter()
-        loss, entropy = self.loss(check_stop)
-        references = [pair.target for pair in self.pairs]
+        loss = self.loss(check_stop)
+        sources, references = [pair.source for pair in self.data.pairs], [pair.target for pair in self.data.pairs]
         translated = True
         try:
-            sources = [pair.source for pair in self.pairs]
             with evaluating(self.model):
                 hypotheses = in_shares(self.world, sources, lambda share: self._translate(share, check_stop))
         except ProcessError:
@@ -134,74 +120,64 @@ class Validator:
         except NmtError as error:
             self.log.say(Caution(f"validation at update {update}: {error}"))
             hypotheses, translated = [""] * len(references), False
-        evidence = Evidence(hypotheses, references, self.tokenizer, loss, self.alignment_error_rate())
+        evidence = Evidence(hypotheses, references, self.data.bleu_tokenizer, loss, self.alignment_error_rate())
         scores = {name: score.value for name, score in scores_of(evidence).items()}
-        if translated and samples and self.world.writes:
+        if translated and samples and hypotheses and self.world.writes:
             self._show(update, hypotheses)
-        return ValidationResult(scores, time.perf_counter() - started, entropy)
+        return ValidationResult(scores, time.perf_counter() - started)
 
     @torch.inference_mode()
-    def loss(self, check_stop: CheckStop = never_stop) -> tuple[float, float | None]:
-        """Negative log-likelihood per real target token of the validation set, and the mean entropy of the attention
-        in bits; like decoding, it reads no more than the first ``decoding.max_source`` pieces of a side."""
-        plan = self.corpus.plan(self.config.training.batch_tokens)
-        with evaluating(self.model), autocast(self.device, self.precision):
+    def loss(self, check_stop: CheckStop = never_stop) -> float:
+        """Return the negative log-likelihood per real target token."""
+        plan = self.data.corpus.plan(self.config.batch_tokens)
+        with evaluating(self.model), autocast(self.machine.device, self.machine.precision):
             sums = in_shares(self.world, plan, lambda share: self._losses(share, check_stop))
-        losses, entropies, tokens = zip(*sums, strict=True)
-        return float(sum(losses) / sum(tokens)), sum(entropies) / sum(tokens) if self.model.attends else None
+        losses, tokens = zip(*sums, strict=True)
+        return float(sum(losses) / sum(tokens))
 
-    def _losses(self, plan: Sequence[Rows], check_stop: CheckStop) -> Iterator[tuple[float, float, int]]:
-        """The negative log-likelihood of each batch of a plan, the entropy of its attention, its real target tokens."""
-        batches = self.corpus.batches(self.specials, plan)
+    def _losses(self, plan: Sequence[Rows], check_stop: CheckStop) -> Iterator[tuple[float, int]]:
+        """The negative log-likelihood and the real target tokens of each batch of a plan."""
+        batches = self.data.corpus.batches(self.specials, plan)
         for each in counted(batches, "validation: loss", len(plan), "batches"):
             check_stop()
-            batch = each.to(self.device)
+            batch = each.to(self.machine.device)
             memory = self.network.encode(batch.source, batch.source_lengths)
-            readouts, weights = self.network.unroll(batch.target_input, memory)
+            readouts, _ = self.network.unroll(batch.target_input, memory)
             _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
-            entropy = 0.0 if weights is None else entropy_sum(weights, batch.target_mask).item()
-            yield likelihood.item(), entropy, batch.target_tokens
+            yield likelihood.item(), batch.target_tokens
 
     def _translate(self, sources: Sequence[str], check_stop: CheckStop) -> Iterator[str]:
         return translated(self.translator, sources, self.options, "validation: translating", check_stop)
 
     def alignment_error_rate(self) -> float | None:
-        """AER of the likeliest source word of each target word; None without gold links."""
-        if self.gold is None:
+        """AER of the likeliest source word of each target word; None without gold links or attention."""
+        gold = self.data.gold
+        if gold is None or not self.model.attends:
             return None
         with evaluating(self.model):
-            links = in_shares(self.world, self.gold.pairs, self._links)
-        return score_alignments(self.gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
+            links = in_shares(self.world, gold.pairs, self._links)
+        return score_alignments(gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
 
     def _links(self, pairs: Sequence[Pair]) -> list[list[tuple[int, int]]]:
         """The likeliest links of each pair, as JSON holds them."""
-        weights = word_attention(self.network, self.translator.tokenizers, pairs, self.device)
+        weights = word_attention(self.network, self.translator.tokenizers, pairs, self.machine.device)
         return [sorted(links) for links in likeliest(weights)]
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
         """Write BLEU by length, the samples, and the attention in some of them."""
-        if not self.pairs:
-            return
-        measured = lengths([pair.source for pair in self.pairs], self.source_unit)
-        references, bins = [pair.target for pair in self.pairs], self.config.evaluation.bins
-        bleu = bleu_by_length(measured, hypotheses, references, self.tokenizer, bins)
-        width = len(str(max(high for _, high in bleu)))
-        values = {f"{low:0{width}}-{high:0{width}}": value for (low, high), value in bleu.items()}
-        self.log.scalars(update, "validation/bleu_by_length", values)
-        shown = list(zip(self.pairs, hypotheses, strict=True))[: self.config.training.validation.samples]
+        self.log.scalars(update, "validation/bleu_by_length", self.data.by_length(hypotheses))
+        shown = list(zip(self.data.pairs, hypotheses, strict=True))[: self.config.validation.samples]
         if not shown:
             return
         lines = [
             {"source": pair.source, "reference": pair.target, "hypothesis": hypothesis} for pair, hypothesis in shown
         ]
         self.log.samples(update, lines)
-        if self.model.attends:
-            self._show_attention(update, [pair.source for pair, _ in shown[:MOST_IMAGES]])
-
-    def _show_attention(self, update: int, sources: list[str]) -> None:
-        options = SearchOptions.from_config(self.config.decoding, beam_size=1, attention=True)
+        if not self.model.attends:
+            return
+        options = SearchOptions.from_config(self.options, beam_size=1, attention=True)
         with evaluating(self.model):
-            translations = list(self.translator.stream(sources, options))
+            translations = list(self.translator.stream([pair.source for pair, _ in shown[:MOST_IMAGES]], options))
         for number, translation in enumerate(translations, 1):
             best = translation.hypotheses[0]
             if best.attention is not None and best.pieces:
@@ -209,16 +185,8 @@ class Validator:
                 self.log.image(update, f"validation/attention/{number}", pixels)
 
 
-def entropy_sum(weights: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Add up the entropy -sum_j alpha_j log2 alpha_j of the attention (B, T, S) of the real target tokens of a mask
-    (B, T), in bits: (), float64."""
-    nats = -torch.xlogy(weights.float(), weights.float()).sum(-1).masked_fill(~mask, 0.0)
-    return nats.sum(dtype=torch.float64) / math.log(2)
-
-
-def gold_pairs(config: Config) -> GoldPairs | None:
-    """Read the pairs with gold links that the configuration names, if it does. Raises DataError."""
-    gold = config.evaluation.gold
+def gold_pairs(gold: GoldAlignment | None) -> GoldPairs | None:
+    """Read the pairs with gold links that a configuration names, if it does. Raises DataError."""
     if gold is None:
         return None
     with of_key("evaluation.gold"):

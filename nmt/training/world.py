@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,60 +33,35 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun, or another launcher, sets for each process."""
 
 
-class World(Protocol):
-    """All processes of a run, seen from one of them."""
+class World:
+    """All processes of a run, seen from one of them; this class itself is a world of one process."""
 
-    @property
-    def rank(self) -> int:
-        """The index of this process, from 0."""
-
-    @property
-    def size(self) -> int:
-        """The number of processes."""
-
-    @property
-    def local_rank(self) -> int:
-        """The index of this process among those of its machine, from 0."""
-
-    @property
-    def writes(self) -> bool:
-        """Whether this process writes files and messages; exactly one does."""
+    rank: int = 0
+    """The index of this process."""
+    size: int = 1
+    """The number of processes."""
+    local_rank: int = 0
+    """The index of this process among those of its machine."""
+    writes: bool = True
+    """Whether this process writes files and messages; exactly one does."""
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Add up a tensor over all processes, in place, and return it; the same bits in all of them."""
+        return tensor
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is set in at least one process: the same answer in all of them."""
+        return flag
 
     def gather(self, value: Json, *, patiently: bool = False) -> list[Json]:
         """The values of all processes, by rank. ``patiently``: wait up to a day, instead of ``training.timeout``."""
+        return [value]
 
     def broadcast(self, tensor: Tensor) -> None:
         """Copy the tensor of the process that writes into that of every process."""
 
 
-class OneProcess:
-    """A world of one process."""
-
-    rank, size, local_rank, writes = 0, 1, 0, True
-
-    def sum(self, tensor: Tensor) -> Tensor:
-        """The tensor itself."""
-        return tensor
-
-    def any(self, flag: bool) -> bool:
-        """The flag itself."""
-        return flag
-
-    def gather(self, value: Json, *, patiently: bool = False) -> list[Json]:
-        """The value alone."""
-        return [value]
-
-    def broadcast(self, tensor: Tensor) -> None:
-        """The tensor stays."""
-
-
-ONE_PROCESS = OneProcess()
+ONE_PROCESS = World()
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------
@@ -230,8 +205,8 @@ def _own_device(name: str) -> torch.device:
     return resolve_device(f"cuda:{local if count > 1 else 0}")
 
 
-class _Processes:
-    """The processes of ``torch.distributed``; see ``World``."""
+class _Processes(World):
+    """The processes of ``torch.distributed``."""
 
     def __init__(self, device: torch.device, patience: timedelta) -> None:
         self.seconds = patience.total_seconds()
@@ -266,17 +241,15 @@ class _Processes:
         del self._patient  # a group ends with its last reference
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """See ``World``."""
         with self._watched():
             distributed.all_reduce(tensor)
         return tensor
 
     def any(self, flag: bool) -> bool:
-        """See ``World``."""
         return bool(self.sum(torch.tensor(int(flag))))
 
     def gather(self, value: Json, *, patiently: bool = False) -> list[Json]:
-        """See ``World``: as bytes of JSON, filled up to the longest."""
+        # bytes of JSON, filled up to the longest
         group = self._patient if patiently else None
         mine = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
@@ -289,7 +262,6 @@ class _Processes:
         return [json.loads(text) for text in texts]
 
     def broadcast(self, tensor: Tensor) -> None:
-        """See ``World``."""
         with self._watched():
             distributed.broadcast(tensor, 0)
 

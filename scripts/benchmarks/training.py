@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 import torch
@@ -23,14 +22,16 @@ from nmt.data.epochs import Position
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision, synchronize
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
-from nmt.training.accumulation import GradientSum
-from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
-from nmt.training.log import Log
-from nmt.training.objective import TeacherForcing, hard_objective
+from nmt.training.gradients import Accumulation, GraphedGradients, filled_up, gradients_on
+from nmt.training.machine import Machine
+from nmt.training.objective import teacher_forcing
 from nmt.training.optimizer import build_optimizer
+from nmt.training.reports import Log
+from nmt.training.train import make_model, make_trainer
 from nmt.training.trainer import Trainer
 from nmt.training.world import ONE_PROCESS
 
+Groups = Iterator[tuple[list[Batch], Position]]
 RUNS = 3
 """How often real training is repeated over the same batches; the median is reported."""
 SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
@@ -103,14 +104,15 @@ def reference_step(case: Case) -> Callable[[], None]:
     torch.manual_seed(0)
     config = reference(case.variant)
     model = build_model(config, VOCABULARY, VOCABULARY).to(device).train()
-    objective = hard_objective(config, model, 0.0) or TeacherForcing()
+    objective = teacher_forcing(config.attention, model, 0.0)
     optimizer = build_optimizer(model.parameters(), schema.Adam(type="adam"))
     batch = reference_batch(*case.shape)
-    total = GradientSum(model.parameters(), ONE_PROCESS, precision=precision)
+    total = Accumulation(model, ONE_PROCESS, precision=precision)
     gradients = gradients_on(model, objective, device, precision, SPECIALS, case.kernels)
     prepared = gradients.prepared(batch)
 
     def step() -> None:
+        total.begin()
         gradients(prepared, batch.target_tokens)
         total.add()
         total.finish()
@@ -195,21 +197,21 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
         keep_freed_memory()
     torch.manual_seed(config.seed)
     prepared = prepare(config)
-    sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-    model = build_model(config.model, *sizes).to(device).train()
+    model = make_model(config.model, prepared.tokenizers).train()
     precision = resolve_precision(config.precision, device)
+    machine = Machine(device, precision, config.kernels)
     with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), lambda _: None)) as log:
-        trainer = Trainer(config, prepared, model, RunDirectory(scratch), log, device)
+        trainer = make_trainer(config, prepared, model, RunDirectory(scratch), log, machine)
         rate = large_product_rate(device, precision)
-        _warm(trainer, trainer.batches(), device)
+        _warm(trainer, trainer.groups(), device)
         start = trainer.progress
         runs = []
         for _ in range(RUNS):
             trainer.progress = start
-            runs.append(_updates(trainer, trainer.batches(), updates, device))
+            runs.append(_updates(trainer, trainer.groups(), updates, device))
     counted = sorted(runs, key=lambda run: run.seconds)[RUNS // 2]
     rate = statistics.mean((rate, large_product_rate(device, precision)))
-    flops = cost(config.model, sizes[1]).training_flops(counted.sources, counted.targets)
+    flops = cost(config.model, prepared.tokenizers.target.size).training_flops(counted.sources, counted.targets)
     sentences, source, target = len(counted.sources), sum(counted.sources), sum(counted.targets)
     return TrainingRow(
         variant=config.model.attention.type,
@@ -227,28 +229,26 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     )
 
 
-def _warm(trainer: Trainer, batches: Iterator[tuple[Position, Batch]], device: torch.device) -> None:
+def _warm(trainer: Trainer, groups: Groups, device: torch.device) -> None:
     """Make a few updates; on a GPU, make them until most shapes of batches have been recorded."""
-    _updates(trainer, batches, WARM, device)
+    _updates(trainer, groups, WARM, device)
     graphs = trainer.gradients
     if isinstance(graphs, GraphedGradients):
         for _ in range(MOST_STRETCHES):
             before = len(graphs.recordings)
-            _updates(trainer, batches, STRETCH, device)
+            _updates(trainer, groups, STRETCH, device)
             if before == len(graphs.recordings) > 0:
                 return
 
 
-def _updates(
-    trainer: Trainer, batches: Iterator[tuple[Position, Batch]], updates: int, device: torch.device
-) -> _Volume:
+def _updates(trainer: Trainer, groups: Groups, updates: int, device: torch.device) -> _Volume:
     counted = _Volume(updates)
     synchronize(device)
     started = time.perf_counter()
     for _ in range(updates):
-        group = list(islice(batches, trainer.config.accumulation))
-        trainer.update([batch for _, batch in group], group[-1][0])
-        for _, batch in group:
+        batches, after = next(groups)
+        trainer.progress = trainer.progress.updated(trainer.update(batches), after, 0.0, trainer.config.log_every)
+        for batch in batches:
             counted.add(batch)
     synchronize(device)
     counted.seconds = time.perf_counter() - started

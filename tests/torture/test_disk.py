@@ -22,7 +22,7 @@ from nmt.cli.evaluate import main as nmt_evaluate
 from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
-from nmt.training.log import GrowingFile
+from nmt.training.reports import GrowingFile
 from tests.comparison import snapshot
 from tests.torture.training import Training, start, wait_for
 

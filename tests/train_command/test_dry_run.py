@@ -1,8 +1,5 @@
 """``nmt-train --dry-run`` finds what would go wrong, and leaves nothing."""
 
-import errno
-import json
-import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -13,44 +10,29 @@ from typing import Any
 import pytest
 import torch
 
-from nmt.config import Config
-from nmt.data.batching import plan_epoch
-from nmt.data.dataset import prepare
-from nmt.messages import duration
-from nmt.runs.directory import RunDirectory
-from nmt.training import dry_run, pipeline
-from nmt.training.progress import Progress
+from nmt.training import dry_run
+from nmt.training.progress import Extent, Progress
 from nmt.translation.results import Translation
 from nmt.translation.searching import lines_for
 from nmt.translation.translator import Translator
 from tests.comparison import reseal, snapshot
-from tests.small_run import config as small_config
 from tests.small_run import options
+from tests.test_progress import training
 from tests.train_command.commands import Train, refused, write_config
 
 
-def test_a_dry_run_estimates_time_and_memory(tmp_path: Path) -> None:
-    """At an epoch a minute, two epochs take two minutes, whatever the first batch took."""
-    small = small_config(tmp_path, updates=4, validation={"every": 2})
-    prepared = prepare(small)
-    lengths = prepared.train.source_lengths, prepared.train.target_lengths
-    batches = len(plan_epoch(*lengths, small.training.batch_tokens, seed=1, epoch=0))
-    tokens = int(prepared.train.target_lengths.sum()) + len(prepared.train)
-    run = RunDirectory(tmp_path / "run")
-    run.path.mkdir()
-    rows = [{"split": "train", "target_tokens_per_second": rate} for rate in (1.0, tokens / 60, tokens / 60)]
-    rows.append({"split": "validation", "seconds": 2.0})
-    run.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    twice = small.training.model_copy(update={"updates": 2 * batches})
-    said = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, Progress())
-    assert said.startswith(f"estimate: about 2m 00s for {2 * batches} updates (2.0 epochs, {tokens / 60:,.0f} target ")
-    assert f"and up to {duration(batches * 2.0)} for {batches} validations; " in said
-    half = Progress(update=batches)
-    rest = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, half)
-    assert rest.startswith(f"estimate: about 1m 00s for {batches} updates (1.0 epochs, ")
-    end = Progress(update=2 * batches - 1, validated=2 * batches - 1)
-    last = dry_run.estimate(small.model_copy(update={"training": twice}), prepared, prepared, run, end)
-    assert " for 1 update (" in last and " for 1 validation; " in last
+def test_a_dry_run_estimates_time() -> None:
+    """At an epoch of ten batches a minute, two epochs take two minutes, whatever the first batch took; a validation of
+    half of the pairs took one second."""
+    section, extent = training(updates=20, validation={"every": 2}), Extent(batches=10, per_update=1, tokens=600)
+    records: list[dict[str, Any]] = [{"split": "train", "target_tokens_per_second": rate} for rate in (1.0, 10.0, 10.0)]
+    records.append({"split": "validation", "seconds": 1.0})
+    said = [dry_run.estimate(section, extent, records, Progress(update=made), share=0.5) for made in (0, 10, 19)]
+    assert said == [
+        "estimate: about 2m 00s for 20 updates (2.0 epochs, 10 target tokens/s), and up to 20s for 10 validations",
+        "estimate: about 1m 00s for 10 updates (1.0 epochs, 10 target tokens/s), and up to 10s for 5 validations",
+        "estimate: about 6s for 1 update (0.1 epochs, 10 target tokens/s), and up to 2s for 1 validation",
+    ]
 
 
 def test_a_dry_run_tries_everything_and_leaves_nothing(
@@ -66,45 +48,28 @@ def test_a_dry_run_tries_everything_and_leaves_nothing(
     before, corpus_before = snapshot(tmp_path), snapshot(corpus)
     code, err = train("--dry-run", "--verbose", config=config)
     assert code == 0
-    assert err.splitlines()[-1] == "dry run: everything that training needs is there and works; nothing was kept"
     for step in ("update 1/4", "update 4/4", "validation         4", "test set: BLEU"):
         assert step in err
-    assert re.search(
-        r"^estimate: about \S+( \d\dm)? for 1,000,000 updates \([0-9,.]+ epochs, [0-9,]+ target tokens/s\), and up to "
-        r"\S+( \d\dm)? for 500,000 validations; \d+\.\d GB of memory; \d+\.\d MB of disk$",
-        err,
-        re.MULTILINE,
-    )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.yaml", "tmp"]
     assert snapshot(tmp_path) == before and snapshot(corpus) == corpus_before
     assert list((tmp_path / "tmp").iterdir()) == []
-
-
-def test_a_dry_run_shows_what_a_user_needs(train: Train, tmp_path: Path) -> None:
-    """By default the corpus, what may be wrong, and the results, which ``--quiet`` shows, too."""
-    shown = {}
-    for verbosity in ([], ["--quiet"]):
-        code, err = train("--output", tmp_path / "run", "--dry-run", *verbosity)
-        assert code == 0
-        shown[bool(verbosity)] = err.splitlines()
-    assert [line.partition(":")[0] for line in shown[True]] == ["estimate", "dry run"]
-    assert re.search(r"; \d+\.\d GB of memory; \d+\.\d MB of disk$", shown[True][0])
-    assert len(shown[False]) < 20 and [line.partition(":")[0] for line in shown[False][-2:]] == ["estimate", "dry run"]
-    normal = "\n".join(shown[False])
-    assert "pairs read" in normal and "warning: data.train: 300 pairs are too few; with fewer than 5,000 " in normal
+    code, err = train("--dry-run", config=config)
+    assert "pairs read" in err and "warning: data.train: 300 pairs are too few" in err
     for detail in ("update 1/", "BLEU", "kernels", "checkpoint", "nmt-dry-run-"):
-        assert detail not in normal
+        assert detail not in err
+    code, err = train("--dry-run", "--quiet", config=config)
+    estimate, works = err.splitlines()
+    assert re.fullmatch(
+        r"estimate: about .* for 1,000,000 updates .*, and up to .* for 500,000 validations; \d+\.\d GB of memory; "
+        r"\d+\.\d MB of disk",
+        estimate,
+    )
+    assert works == "dry run: everything that training needs is there and works; nothing was kept"
 
 
-def test_a_dry_run_refuses_what_training_would_refuse(train: Train, run: Path) -> None:
+def test_a_dry_run_refuses_what_training_would_refuse_and_leaves_the_run_as_it_is(train: Train, run: Path) -> None:
     before = snapshot(run)
     assert "holds a run" in refused(train("--output", run, "--dry-run"))[0]
-    code, _ = train("--output", run, "--dry-run", "--overwrite")
-    assert code == 0 and snapshot(run) == before
-
-
-def test_a_dry_run_of_a_resumption_loads_the_run_and_leaves_it_as_it_is(train: Train, run: Path) -> None:
-    before = snapshot(run)
+    assert train("--output", run, "--dry-run", "--overwrite")[0] == 0
     code, err = train("--output", run, "--dry-run", "--resume", "--set", "training.updates=9")
     assert code == 0 and f"{run} can be resumed after update 2\n" in err
     assert snapshot(run) == before
@@ -143,21 +108,6 @@ def test_a_dry_run_sees_that_the_disk_is_too_small(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
-def test_a_dry_run_says_where_it_works(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-
-    def fail(config: Config, **_: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{config.output}/config.yaml")
-
-    monkeypatch.setattr(pipeline, "train_run", fail)
-    [first, second] = refused(train("--output", tmp_path / "run", "--dry-run"))
-    assert re.fullmatch(rf"{tmp_path}/tmp/nmt-dry-run-\w+/run/config.yaml: No space left on device", first)
-    assert re.fullmatch(
-        rf"{tmp_path}/tmp/nmt-dry-run-\w+ is the temporary directory of the dry run; .* set TMPDIR .*", second
-    )
-
-
 def test_a_dry_run_translates_the_longest_lines(
     train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,14 +128,6 @@ def test_a_dry_run_translates_the_longest_lines(
         rows = 40 // beam // 4  # pieces of the longest, the end symbol included
         expected.append(longest[: lines_for(rows, torch.device("cpu"))])
     assert translated == expected
-
-
-def test_a_dry_run_reads_the_gold_links(train: Train, tmp_path: Path, corpus: Path) -> None:
-    files = f"source: {corpus}/test.low, target: {corpus}/test.up, links: {tmp_path}/gold"
-    how: list[str | Path] = ["--output", tmp_path / "new", "--dry-run", "--set", f"evaluation.gold={{{files}}}"]
-    assert refused(train(*how))[-1] == f"evaluation.gold.links: {tmp_path}/gold: no such file"
-    (tmp_path / "gold").write_text("0-0\n" * 19 + "0-99\n")
-    assert "gold:20: 0-99 links a missing word" in refused(train(*how))[-1]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import torch
 
 from nmt.config import Config
 from nmt.data.dataset import prepare
-from nmt.device import resolve_device
-from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
-from nmt.training.log import Log
+from nmt.training.machine import Machine
+from nmt.training.reports import Log
+from nmt.training.train import make_model, make_trainer
 from nmt.training.trainer import Trainer
 from tests.small_run import config
 from tests.training.trainers import Make
@@ -35,12 +35,12 @@ def make(folder: Path, tmp_path: Path) -> Iterator[Make]:
             configuration = Config.model_validate(configuration.model_dump() | sections)
         prepared = prepare(configuration)
         torch.manual_seed(1)
-        sizes = prepared.tokenizers.source.size, prepared.tokenizers.target.size
-        model = build_model(configuration.model, *sizes).double()
+        model = make_model(configuration.model, prepared.tokenizers).double()
         run = RunDirectory(tmp_path / f"run-{len(logs)}")
         run.path.mkdir()
         logs.append(Log(run, (said if said is not None else []).append))
-        return Trainer(configuration, prepared, model, run, logs[-1], resolve_device("cpu"))
+        machine = Machine(torch.device("cpu"), torch.float64, configuration.kernels)
+        return make_trainer(configuration, prepared, model, run, logs[-1], machine)
 
     yield make
     for log in logs:

@@ -18,11 +18,10 @@ from nmt.data.epochs import Position
 from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run
-from nmt.training import trainer as trainer_module
-from nmt.training.gradients import EagerGradients, GraphedGradients
-from nmt.training.reports import Update
-from nmt.training.trainer import Trainer
-from nmt.training.world import OneProcess, seed_apart
+from nmt.training.gradients import Accumulation, EagerGradients, GraphedGradients
+from nmt.training.progress import Update
+from nmt.training.recovery import SKIPS
+from nmt.training.world import World, seed_apart
 from tests import graphs_on_cpu
 from tests.small_run import config, metrics, train
 from tests.training.trainers import (
@@ -37,8 +36,11 @@ from tests.training.trainers import (
     poison,
     results,
     spoil,
+    update,
     without_dropout,
 )
+
+SGD = {"type": "sgd", "learning_rate": 1.0}
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -52,8 +54,8 @@ def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothi
     short, long = by_length[:3].tolist(), by_length[-5:].tolist()
     assert lengths[short].max() < lengths[long].min()  # so that a mean of means would be another number
     before = parameters(whole)
-    one = whole.update([batch_of(whole, short + long)], Position(0, 1))
-    two = parts.update([batch_of(parts, short), batch_of(parts, long)], Position(0, 2))
+    one = update(whole, [batch_of(whole, short + long)])
+    two = update(parts, [batch_of(parts, short), batch_of(parts, long)])
     torch.testing.assert_close(parameters(parts), parameters(whole), rtol=1e-9, atol=1e-12)
     assert (parameters(whole) - before).abs().max() > 1e-3
     assert asdict(two) == pytest.approx(asdict(one))
@@ -62,8 +64,7 @@ def test_two_batches_accumulated_are_one_batch(make: Make, folder: Path, smoothi
 
 def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Make, folder: Path) -> None:
     """And reports the loss without smoothing."""
-    sgd = {"type": "sgd", "learning_rate": 1.0}
-    trainer = without_dropout(make, folder, optimizer=sgd, label_smoothing=0.2, clip=None)
+    trainer = without_dropout(make, folder, optimizer=SGD, label_smoothing=0.2, clip=None)
     batches = [batch_of(trainer, [1, 2, 3]), batch_of(trainer, [4, 5, 6, 7, 8])]
 
     def per_token(smoothing: float) -> Tensor:
@@ -77,17 +78,17 @@ def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Mak
     likelihood, before = per_token(0.0).item(), parameters(trainer)
     gradients = torch.autograd.grad(per_token(0.2), list(trainer.model.parameters()))
     gradient = torch.cat([each.flatten() for each in gradients])
-    update = trainer.update(batches, Position(0, 2))
+    made = update(trainer, batches)
     torch.testing.assert_close(parameters(trainer), before - gradient, rtol=1e-7, atol=1e-9)
-    assert update.gradient_norm == pytest.approx(gradient.norm().item(), rel=1e-6)
-    assert update.loss == pytest.approx(likelihood, rel=1e-6)
+    assert made.gradient_norm == pytest.approx(gradient.norm().item(), rel=1e-6)
+    assert made.loss == pytest.approx(likelihood, rel=1e-6)
 
 
 def test_kernels_and_plain_path_make_the_same_update(make: Make, folder: Path) -> None:
     model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
     fused, plain = (make(sections={"model": model, "kernels": kernels}) for kernels in ("auto", "plain"))
     for trainer in (fused, plain):
-        trainer.update([batch_of(trainer, list(range(9)))], Position(0, 1))
+        update(trainer, [batch_of(trainer, list(range(9)))])
     torch.testing.assert_close(parameters(fused), parameters(plain), rtol=1e-7, atol=1e-9)
 
 
@@ -105,10 +106,10 @@ def test_bf16_is_near_fp32_and_saves_fp32(folder: Path, tmp_path: Path) -> None:
 
 
 def test_the_gradient_is_clipped_to_its_norm(make: Make, folder: Path) -> None:
-    trainer = without_dropout(make, folder, optimizer={"type": "sgd", "learning_rate": 1.0}, clip=0.01)
+    trainer = without_dropout(make, folder, optimizer=SGD, clip=0.01)
     before = parameters(trainer)
-    update = trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
-    assert update.gradient_norm > 0.01  # that before clipping is reported
+    made = update(trainer, [batch_of(trainer, [1, 2, 3])])
+    assert made.gradient_norm > 0.01  # that before clipping is reported
     assert (parameters(trainer) - before).norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
@@ -116,25 +117,48 @@ def test_the_schedule_is_followed(make: Make) -> None:
     trainer = make(
         schedule={"type": "inverse_square_root", "warmup": 2}, optimizer={"type": "adam", "learning_rate": 1e-2}
     )
-    rates = [trainer.update([batch_of(trainer, [1])], Position(0, 1)).learning_rate for _ in range(3)]
+    rates = [update(trainer, [batch_of(trainer, [1])]).learning_rate for _ in range(3)]
     assert rates == pytest.approx([5e-3, 1e-2, 1e-2 * math.sqrt(2 / 3)])
 
 
 def test_an_update_is_smaller_after_a_plateau(make: Make, folder: Path) -> None:
-    sgd = {"type": "sgd", "learning_rate": 1.0}
     plateau = {"type": "plateau", "patience": 0, "factor": 0.5}
-    fresh, slowed = (without_dropout(make, folder, optimizer=sgd, schedule=plateau, clip=None) for _ in range(2))
+    fresh, slowed = (without_dropout(make, folder, optimizer=SGD, schedule=plateau, clip=None) for _ in range(2))
     slowed.validator = results(1.0, 2.0, 2.0)  # type: ignore[assignment]
     for _ in range(3):
         slowed.validate()
     moved, rates = [], []
     for trainer in (fresh, slowed):
         before = parameters(trainer)
-        rates.append(trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1)).learning_rate)
+        rates.append(update(trainer, [batch_of(trainer, [1, 2, 3])]).learning_rate)
         moved.append(parameters(trainer) - before)
     assert rates == [1.0, 0.25]
     torch.testing.assert_close(4 * moved[1], moved[0], rtol=1e-6, atol=1e-12)
     assert moved[0].abs().max() > 1e-3
+
+
+def test_an_update_takes_as_many_batches_as_are_accumulated_and_a_line_of_progress_all_updates(make: Make) -> None:
+    """Its loss is per token."""
+    trainer = make(updates=4, accumulation=3, log_every=2, validation={"every": 4})
+    trainer.validator = results(1.0)  # type: ignore[assignment]
+    updates: list[Update] = []
+    whole = trainer.update
+
+    def recorded(batches: Sequence[Batch]) -> Update:
+        assert len(batches) == 3
+        updates.append(whole(batches))
+        return updates[-1]
+
+    trainer.update = recorded  # type: ignore[method-assign]
+    trainer.fit()
+    assert trainer.progress.position == Position(0, 12)
+    assert len({each.tokens for each in updates}) > 1, "or a mean of means would be the same"
+    for line, group in zip(metrics(trainer.checkpointing.run.path, "train"), (updates[:2], updates[2:]), strict=True):
+        tokens = sum(each.tokens for each in group)
+        assert line["loss"] == pytest.approx(sum(each.loss * each.tokens for each in group) / tokens)
+
+
+# --- updates that are skipped -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,15 +168,14 @@ def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(
     said: list[str] = []
     trainer, reference = (without_dropout(make, folder, lines) for lines in (said, None))
     spoil(trainer, not_finite(kind), [2])
-    for number, rows in enumerate(([3, 4], [1, 2]), 1):
-        trainer.update([batch_of(trainer, rows)], Position(0, number))
-    reference.update([batch_of(reference, [3, 4])], Position(0, 1))
+    for rows in ([3, 4], [1, 2]):
+        update(trainer, [batch_of(trainer, rows)])
+    update(reference, [batch_of(reference, [3, 4])])
     assert torch.equal(parameters(trainer), parameters(reference)), "Adam's moments would move them"
     assert trainer.progress.skipped == 1 and trainer.progress.update == 2
-    assert trainer.progress.position == Position(0, 2), "the batch is not tried again"
     assert len(said) == 1 and said[0].startswith("update 2 (epoch 1, batch 2): ") and said[0].endswith(" is skipped")
     for each in (trainer, reference):
-        each.update([batch_of(each, [5])], Position(0, 3))
+        update(each, [batch_of(each, [5])])
     assert torch.equal(parameters(trainer), parameters(reference)), "the optimizer is as it was"
 
 
@@ -171,41 +194,8 @@ def test_a_loss_that_is_not_finite_is_skipped_whatever_its_gradient(make: Make) 
     trainer = make()
     spoil(trainer, lambda batch, gradients, likelihood: likelihood * math.inf)
     before = parameters(trainer)
-    assert math.isfinite(trainer.update([batch_of(trainer, [1])], Position(0, 1)).gradient_norm)
+    assert math.isfinite(update(trainer, [batch_of(trainer, [1])]).gradient_norm)
     assert torch.equal(parameters(trainer), before) and trainer.progress.skipped == 1
-
-
-def recorded(trainer: Trainer) -> list[tuple[int, Update]]:
-    """Of each update that the trainer will make, its number of batches and what it did."""
-    updates: list[tuple[int, Update]] = []
-    whole = trainer.update
-
-    def update(batches: Sequence[Batch], after: Position) -> Update:
-        updates.append((len(batches), whole(batches, after)))
-        return updates[-1][1]
-
-    trainer.update = update  # type: ignore[method-assign]
-    return updates
-
-
-def test_a_line_of_progress_has_the_loss_per_token_of_its_updates(make: Make) -> None:
-    trainer = make(updates=4, log_every=2, validation={"every": 4})
-    trainer.validator = results(1.0)  # type: ignore[assignment]
-    updates = recorded(trainer)
-    trainer.fit()
-    assert len({update.tokens for _, update in updates}) > 1, "or a mean of means would be the same"
-    for line, group in zip(metrics(trainer.checkpointing.run.path, "train"), (updates[:2], updates[2:]), strict=True):
-        tokens = sum(update.tokens for _, update in group)
-        assert line["loss"] == pytest.approx(sum(update.loss * update.tokens for _, update in group) / tokens)
-
-
-def test_an_update_takes_as_many_batches_as_are_accumulated(make: Make) -> None:
-    trainer = make(updates=2, accumulation=3, validation={"every": 2})
-    trainer.validator = results(1.0)  # type: ignore[assignment]
-    updates = recorded(trainer)
-    trainer.fit()
-    assert [batches for batches, _ in updates] == [3, 3]
-    assert trainer.progress.position == Position(0, 6)
 
 
 def test_training_that_only_fails_is_ended(make: Make) -> None:
@@ -225,23 +215,29 @@ def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
     for _ in range(3):
         good = bias[5].item()
         poison(trainer)
-        for _ in range(trainer_module.SKIPS - 1):
-            trainer.update([batch_of(trainer, [1])], Position(0, 1))
+        for _ in range(SKIPS - 1):
+            update(trainer, [batch_of(trainer, [1])])
         with torch.no_grad():
             bias[5] = good
-        trainer.update([batch_of(trainer, [1])], Position(0, 1))
-    assert trainer.progress.skipped == 3 * (trainer_module.SKIPS - 1)
+        update(trainer, [batch_of(trainer, [1])])
+    assert trainer.progress.skipped == 3 * (SKIPS - 1)
 
 
+# --- too little memory ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
 @pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
-def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception) -> None:
+def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception, accumulation: int) -> None:
+    """Gradients of the failed try, in the parameters or in a sum, do not count."""
     said: list[str] = []
-    sgd = {"type": "sgd", "learning_rate": 1.0}
-    roomy, little = (without_dropout(make, folder, lines, optimizer=sgd) for lines in (None, said))
+    roomy, little = (
+        without_dropout(make, folder, lines, optimizer=SGD, accumulation=accumulation) for lines in (None, said)
+    )
     cramp(little, 2, error)
-    results = [trainer.update([batch_of(trainer, [*range(7)])], Position(0, 1)) for trainer in (roomy, little)]
-    assert results[1].loss == pytest.approx(results[0].loss, rel=1e-12)
-    assert results[1].gradient_norm == pytest.approx(results[0].gradient_norm, rel=1e-9)
+    one, other = (update(each, [batch_of(each, [8]), batch_of(each, [*range(7)])]) for each in (roomy, little))
+    assert other.loss == pytest.approx(one.loss, rel=1e-12)
+    assert other.gradient_norm == pytest.approx(one.gradient_norm, rel=1e-9)
     torch.testing.assert_close(parameters(little), parameters(roomy), rtol=1e-9, atol=1e-12)
     assert (little.progress.halved, little.progress.update) == (1, 1)
     assert [line.partition(";")[0] for line in said] == [
@@ -249,24 +245,21 @@ def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error:
     ]
 
 
-def test_a_pair_too_large_for_memory_ends_training(make: Make) -> None:
-    trainer = make()
+def test_a_pair_too_large_for_memory_ends_training_and_other_errors_are_raised(make: Make) -> None:
+    trainer, other = make(), make()
     cramp(trainer, 0)
     with pytest.raises(CheckpointError, match=r"^update 1 \(epoch 1, batch 1\): out of memory with a single pair"):
-        trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
-
-
-def test_other_errors_are_none_of_memory(make: Make) -> None:
-    trainer = make()
-    cramp(trainer, 0, RuntimeError("shapes differ"))
+        trainer.update([batch_of(trainer, [1, 2, 3])])
+    cramp(other, 0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):
-        trainer.update([batch_of(trainer, [1, 2, 3])], Position(0, 1))
+        other.update([batch_of(other, [1, 2, 3])])
 
 
 def test_the_speed_of_a_gpu_is_that_of_recorded_updates(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make(accumulation=2)
     graphs_on_cpu.install(monkeypatch)
-    eager = EagerGradients(trainer.model, trainer.objective, trainer.device, torch.float32, "auto")
+    eager = trainer.gradients
+    assert isinstance(eager, EagerGradients)
     trainer.gradients = GraphedGradients(eager, trainer.specials)
 
     def timed(task: Callable[[], int], device: torch.device) -> float:
@@ -278,7 +271,7 @@ def test_the_speed_of_a_gpu_is_that_of_recorded_updates(make: Make, monkeypatch:
     assert dry_run.warm_rate(trainer) == pytest.approx(500)
 
 
-class OfTwo(OneProcess):
+class OfTwo(World):
     """A process of two, the other of which adds 2 to each sum."""
 
     size = 2
@@ -292,16 +285,17 @@ class OfTwo(OneProcess):
 
 def test_processes_draw_other_random_numbers() -> None:
     drawn = []
-    for rank, update in ((0, 0), (1, 0), (1, 1), (1, 0)):
-        seed_apart(OfTwo(rank), 1, update)
+    for rank, made in ((0, 0), (1, 0), (1, 1), (1, 0)):
+        seed_apart(OfTwo(rank), 1, made)
         drawn.append(torch.rand(()).item())
     assert len(set(drawn)) == 3 and drawn[1] == drawn[3]
 
 
-def test_statistics_change_by_the_mean_of_all_processes(make: Make) -> None:
-    trainer = make()
-    trainer.model.register_buffer("average", torch.tensor(1.0))
-    trainer.accumulate.world = OfTwo(0)
-    trainer.accumulate._try = lambda *_: trainer.model.get_buffer("average").add_(4)  # type: ignore[method-assign]
-    trainer.accumulate(trainer.gradients, [], 1, 0, "")
-    assert trainer.model.get_buffer("average") == 1 + (4 + 2) / 2
+def test_averages_change_by_the_mean_of_all_processes() -> None:
+    model = torch.nn.Linear(1, 1)
+    model.register_buffer("average", torch.tensor(1.0))
+    both = Accumulation(model, OfTwo(0))
+    both.begin()
+    model.get_buffer("average").add_(4)
+    both.finish()
+    assert model.get_buffer("average") == 1 + (4 + 2) / 2

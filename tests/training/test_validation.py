@@ -69,7 +69,7 @@ def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str, label: 
     trainer.validator = results(3.0, 1.0, 2.0, 1.0)  # type: ignore[assignment]
     trainer.fit()
     assert said[-1].startswith(f"stopped early after update 8: the validation {label} has not improved")
-    assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, merit)
+    assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, (merit, -1.0))
     assert [line["best"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [
         True,
         True,
@@ -91,7 +91,7 @@ def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -
     with torch.inference_mode():
         logits, _ = trainer.model.eval()(cut.source, cut.source_lengths, cut.target_input)
     expected = -logits.log_softmax(-1).gather(2, cut.target_output.unsqueeze(2)).squeeze(2)[cut.target_mask].mean()
-    assert trainer.validator.loss()[0] == pytest.approx(expected.item())
+    assert trainer.validator.loss() == pytest.approx(expected.item())
     longer = sum(len(row) > 2 for row in sources)
     assert said == [
         f"validation set: {longer} of 20 pairs are longer than decoding.max_source; only their first 2 pieces are read"
@@ -102,7 +102,7 @@ def test_a_loss_that_is_no_number_is_the_worst(make: Make) -> None:
     trainer = make(updates=6, validation={"every": 2, "metric": "loss"})
     trainer.validator = results(math.nan, 3.0, math.nan)  # type: ignore[assignment]
     trainer.fit()
-    assert trainer.progress.best == Candidate(4, -3.0)
+    assert trainer.progress.best == Candidate(4, (-3.0, -3.0))
 
 
 def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:

@@ -1,7 +1,7 @@
 """Trainers, and what stands in for their parts."""
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Batch, collate
+from nmt.data.epochs import Position
+from nmt.training.progress import Update, ValidationResult
 from nmt.training.trainer import Trainer
-from nmt.training.validation import ValidationResult
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.translator import CheckStop, Translator, never_stop
 from tests.small_run import config, translate
 
+FIRST = Position(0, 1)
 Make = Callable[..., Trainer]
 NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
@@ -34,13 +36,13 @@ def parameters(trainer: Trainer) -> Tensor:
     return torch.cat([each.detach().flatten() for each in trainer.model.parameters()])
 
 
-def results(*losses: float, seconds: float = 0.0) -> Callable[..., ValidationResult]:
+def results(*losses: float) -> Callable[..., ValidationResult]:
     """In the place of a validator: these losses, one a call; BLEU falls as they rise."""
     left = iter(losses)
 
     def validate(update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         loss = next(left)
-        return ValidationResult({"loss": loss, "perplexity": math.exp(loss), "bleu": -loss, "chrf": -loss}, seconds)
+        return ValidationResult({"loss": loss, "perplexity": math.exp(loss), "bleu": -loss, "chrf": -loss}, 0.0)
 
     return validate
 
@@ -50,6 +52,13 @@ def oracle(translator: Translator, lines: Iterable[str], options: SearchOptions,
     for line in lines:
         text = translate(line) if " " in line else f"{translate(line)} OAK ELM"
         yield Translation(line, [], [TranslatedHypothesis(text, 0.0, 0.0, [])])
+
+
+def update(trainer: Trainer, batches: Sequence[Batch], after: Position = FIRST) -> Update:
+    """Make an update and count it, as the loop does."""
+    made = trainer.update(batches)
+    trainer.progress = trainer.progress.updated(made, after, 0.0, trainer.config.log_every)
+    return made
 
 
 def poison(trainer: Trainer) -> None:
