@@ -13,6 +13,7 @@ from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.fast.kernels import products
 from nmt.fast.kernels.products import add_product, product
+from nmt.fast.kernels.recurrence import Walked, cell_sequence
 from nmt.fast.kernels.torch_steps import DotAttentionSteps
 from nmt.fast.recurrent import WALKED, reads
 from nmt.fast.teacher_forcing import unroll_of
@@ -98,6 +99,27 @@ def test_a_loss_on_the_attention_reaches_the_parameters(name: str) -> None:
     for parameter, gradient in plain.items():
         assert gradient.any() or "initial" in parameter, parameter
         assert torch.allclose(gradient, fused[parameter], rtol=1e-9, atol=1e-12), parameter
+
+
+@pytest.mark.parametrize(("cell", "rows", "width"), [("gru", 3, 1), ("lstm", 4, 2)])
+def test_a_state_stays_what_it_was_at_padding(cell: Walked, rows: int, width: int) -> None:
+    """Between real tokens too, where no batch has any; against numerical gradients."""
+    steps, directions, hidden, sentences = 4, 2, 2, 2
+    generator = torch.Generator().manual_seed(3)
+    padding = torch.rand(steps, directions, sentences, generator=generator) < 0.5
+    shapes = (steps, directions, rows * hidden, sentences), (directions, width * hidden, sentences)
+    inputs = [
+        torch.randn(shape, generator=generator, dtype=torch.double).requires_grad_()
+        for shape in (*shapes, (directions, rows * hidden, hidden), (directions, rows * hidden))
+    ]
+
+    def run(gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return cell_sequence(cell, gates, initial, weight, bias, padding)
+
+    outputs = run(*inputs)
+    same = (outputs[1:] == outputs[:-1]).all(2)
+    assert torch.equal(same, padding[1:]) and padding[1:].any()
+    assert torch.autograd.gradcheck(run, inputs)
 
 
 # --- rounding ---------------------------------------------------------------------------------------------------------

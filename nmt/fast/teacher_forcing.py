@@ -44,12 +44,9 @@ class FastTraining:
 
     def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
         self.model, self.output = model, model.output
-        decoder = model.decoder
-        encoder = model.encoder
+        decoder, encoder = model.decoder, model.encoder
         self._read = partial(read_at_once, encoder) if reads(encoder, WALKED) else encoder
-        unroll = unroll_of(decoder)
-        if attention_gradients and unroll in NO_ATTENTION_GRADIENTS:
-            unroll = None
+        unroll = unroll_of(decoder, attention_gradients=attention_gradients)
         self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
@@ -179,32 +176,26 @@ def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentStat
     return readouts.permute(2, 0, 1), weights.transpose(0, 1)
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- the choice -------------------------------------------------------------------------------------------------------
 
-TRAINING_TWINS: dict[tuple[type[Decoder], bool], dict[type[Attention] | None, Unroll]] = {
-    (BahdanauDecoder, False): {
-        NoAttention: unroll_without_attention,
-        InitialStateOnly: unroll_without_attention,
-        AdditiveAttention: unroll_bahdanau,
-    },
-    (LuongDecoder, False): {None: unroll_luong},
-    (LuongDecoder, True): dict.fromkeys((AdditiveAttention, DotAttention, GeneralAttention), unroll_feeding),
-}
-"""By the decoder's type and whether it has input feeding, then by its attention's; None stands for every other one."""
-NO_ATTENTION_GRADIENTS = {unroll_bahdanau, unroll_feeding}
-"""Those that walk a cell and an attention together."""
+FED = {AdditiveAttention, DotAttention, GeneralAttention}
+"""Attentions that input feeding walks together with a cell."""
 
 
-def unroll_of(decoder: Decoder) -> Unroll | None:
-    """Look up the twin of a decoder's ``unroll``."""
+def unroll_of(decoder: Decoder, *, attention_gradients: bool = False) -> Unroll | None:
+    """Look up the twin of a decoder's ``unroll``; with ``attention_gradients`` none whose weights have no gradient."""
     if not writes(decoder, WALKED):
         return None
-    fed = isinstance(decoder, LuongDecoder) and decoder.feeding_gates is not None
-    twins = TRAINING_TWINS.get((type(decoder), fed), {})
-    unroll = twins.get(type(decoder.attention), twins.get(None))
-    if unroll is unroll_feeding and (decoder.above or type(decoder.nonlinearity) is not Tanh):
-        return None
-    return unroll
+    attention = type(decoder.attention)
+    if type(decoder) is BahdanauDecoder and attention in (NoAttention, InitialStateOnly):
+        return unroll_without_attention
+    if type(decoder) is BahdanauDecoder and attention is AdditiveAttention:
+        return None if attention_gradients else unroll_bahdanau
+    if type(decoder) is LuongDecoder and decoder.feeding_gates is None:
+        return unroll_luong
+    if type(decoder) is LuongDecoder and attention in FED and not decoder.above and type(decoder.nonlinearity) is Tanh:
+        return None if attention_gradients else unroll_feeding
+    return None
 
 
 # --- CUDA graphs ------------------------------------------------------------------------------------------------------
