@@ -58,6 +58,18 @@ def texts(translations: Iterator[Translation]) -> list[str]:
 # --- sameness ---------------------------------------------------------------------------------------------------------
 
 
+def test_translations_obey_the_rules(tokenizers: Tokenizers) -> None:
+    """A model that ends as soon as it may gives each line its least length; one that never ends repeats no pair."""
+    model = network(tokenizers, ATTENTIONS[0])
+    eos = model.output.bias.data[tokenizers.target.eos_id]
+    eos += 1e3
+    ended = list(translator_of(model, tokenizers).stream(LINES, with_(BEAM, min_length_factor=1.0)))
+    assert [len(each.pieces) for each in ended] == [len(each.source_pieces) for each in ended]
+    eos -= 2e3
+    for each in translator_of(model, tokenizers).stream(LINES, with_(GREEDY, no_repeat_ngram=2)):
+        assert len({*zip(each.pieces, each.pieces[1:], strict=False)}) == max(0, len(each.pieces) - 1)
+
+
 @pytest.mark.parametrize("options", [GREEDY, BEAM, with_(GREEDY, sampling=Sampling(0.7, 20, 0.9))])
 def test_output_does_not_depend_on_batches_windows_or_neighbours(
     translator: Translator, options: SearchOptions

@@ -3,11 +3,13 @@
 from nmt.search.beam import beam_search
 from nmt.search.greedy import Sampling, greedy_search, sample_search
 from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, length_penalty, together
+from nmt.search.rules import Ruled
 
 __all__ = [
     "Ensemble",
     "Hypothesis",
     "Limits",
+    "Ruled",
     "Sampling",
     "Searchable",
     "beam_search",

@@ -27,6 +27,8 @@ class SearchChanges(TypedDict, total=False):
     batch_tokens: int
     max_source: int
     max_length_factor: float
+    min_length_factor: float
+    no_repeat_ngram: int
     n_best: int
     sampling: Sampling | None
     attention: bool

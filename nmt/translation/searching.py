@@ -14,6 +14,7 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.search import (
     Hypothesis,
     Limits,
+    Ruled,
     Searchable,
     beam_search,
     greedy_search,
@@ -129,6 +130,9 @@ def search_batch(
         (specials.target_pad, specials.target_bos),
         most.to(device),
     )
+    if options.no_repeat_ngram or options.min_length_factor:
+        least = ((lengths - 1).double() * options.min_length_factor).ceil().long()
+        searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device))
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     with searchable.searching():
         state = searchable.start(searchable.encode(source.to(device), lengths))

@@ -37,6 +37,10 @@ class Decoding(Section):
     """Pieces of a source line that are translated; the rest is cut off with a warning."""
     max_length_factor: Annotated[float, Field(ge=0, le=100)] = 2.0
     """Largest length of a translation, relative to the source in pieces; ten more are always allowed."""
+    min_length_factor: Annotated[float, Field(ge=0, le=100)] = 0.0
+    """Smallest length of a translation, relative to the source in pieces."""
+    no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
+    """Pieces in a row that occur only once in a translation (Paulus et al. 2018); 0: any may repeat."""
 
 
 class GoldAlignment(Section):

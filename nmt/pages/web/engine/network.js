@@ -11,7 +11,7 @@ import { added, joined, logSoftmax, Part } from "./weights.js";
 /**
  * @typedef {import("./attention.js").Memory} Memory
  * @typedef {import("./cells.js").Recurrence} Recurrence
- * @typedef {Recurrence & {directions: string, summary: string}} EncoderOptions
+ * @typedef {Recurrence & {directions: string}} EncoderOptions
  * @typedef {Recurrence & {readout_activation: string | null}} DecoderOptions
  * @typedef {object} Model the section `model` of a configuration
  * @property {EncoderOptions} encoder
@@ -110,16 +110,13 @@ export class Network {
       if (above && this.encoderOptions.residual) annotations = annotations.map((output, j) => added(output, below[j]));
       last = joined(...read.map((direction) => direction.last));
     });
-    const mean = () => added(annotations[0], ...annotations.slice(1)).map((sum) => sum / ids.length);
-    const summary = this.encoderOptions.summary === "mean" ? mean() : last;
-    return { annotations, summary, keys: [], ...this.attention?.prepare(annotations) };
+    return { annotations, summary: last, keys: [], ...this.attention?.prepare(annotations) };
   }
 
   /** s_0 = tanh(W_s backward_1), in each layer. @param {Memory} memory @returns {State} */
   start(memory) {
     const { summary } = memory;
-    const bridge =
-      this.encoderOptions.summary === "mean" ? summary : summary.subarray(summary.length - this.encoderOptions.hidden);
+    const bridge = summary.subarray(summary.length - this.encoderOptions.hidden);
     const first = (/** @type {import("./weights.js").Linear | undefined} */ layer) =>
       /** @type {import("./weights.js").Linear} */ (layer).apply(bridge).map(Math.tanh);
     return {

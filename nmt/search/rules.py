@@ -1,0 +1,82 @@
+"""Rules that translations must obey: no repeated n-grams, and a least length.
+
+A model with rules is searched as any other: its steps exclude tokens. What is not excluded keeps its log-probability;
+nothing is normalized again.
+
+Shapes: B sentences, R rows, T tokens of each row from BOS on, V vocabulary.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nmt.records import Record
+from nmt.search.interface import Limits, Searchable
+
+
+@dataclass(frozen=True)
+class RuledState(Record):
+    """A model's state, and what its R rows have emitted."""
+
+    state: Any
+    sentences: Tensor
+    """(R,)"""
+    history: Tensor
+    """(R, T)"""
+
+
+class Ruled(Searchable[RuledState]):
+    """A model whose translations obey rules. A row to which they leave no token may end.
+
+    Args:
+        model: what is searched.
+        limits: of the search.
+        no_repeat_ngram: n tokens in a row that a row emits only once; 0: any may repeat.
+        least: (B,) the fewest tokens of each sentence's translation, EOS not counted.
+    """
+
+    def __init__(self, model: Searchable[Any], limits: Limits, no_repeat_ngram: int, least: Tensor) -> None:
+        self.model, self.limits, self.no_repeat_ngram, self.least = model, limits, no_repeat_ngram, least
+        self.attends = model.attends
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Any:
+        """Read the sentences."""
+        return self.model.encode(source, lengths)
+
+    def start(self, memory: Any) -> RuledState:
+        """Make the first state, with empty histories."""
+        sentences = torch.arange(self.limits.sentences, device=self.limits.max_lengths.device)
+        return RuledState(self.model.start(memory), sentences, sentences.new_empty(len(sentences), 0))
+
+    def step(self, previous: Tensor, state: RuledState, /) -> tuple[Tensor, RuledState, Tensor | None]:
+        """Take one step of the model, and exclude tokens: (R,) -> (R, V), state, attention (R, S) or None."""
+        own, after, attention = self.model.step(previous, state.state)
+        history = torch.cat((state.history, previous.unsqueeze(1)), 1)
+        eos = self.limits.eos_id
+        ruled = own.index_fill(1, own.new_tensor(self.limits.forbidden, dtype=torch.long), -torch.inf)
+        if self.no_repeat_ngram:
+            ruled = without_repeats(ruled, history, self.no_repeat_ngram)
+        early = history.size(1) <= self.least[state.sentences]
+        ruled[:, eos] = ruled[:, eos].masked_fill(early, -torch.inf)
+        stuck = ruled.amax(1) == -torch.inf
+        ruled[:, eos] = torch.where(stuck, own[:, eos], ruled[:, eos])
+        return ruled, RuledState(after, state.sentences, history), attention
+
+    def searching(self) -> AbstractContextManager[object]:
+        """Return the model's context."""
+        return self.model.searching()
+
+
+def without_repeats(log_probs: Tensor, history: Tensor, n: int) -> Tensor:
+    """Exclude tokens that would repeat n tokens in a row (Paulus et al. 2018, 2.5): (R, V), (R, T) -> (R, V)."""
+    length = history.size(1)
+    if length < n:
+        return log_probs
+    ngrams = history.unfold(1, n, 1)  # (R, T - n + 1, n)
+    latest = history[:, length - n + 1 :].unsqueeze(1)  # (R, 1, n - 1)
+    seen = (ngrams[:, :, :-1] == latest).all(2)
+    highest = torch.full_like(seen, torch.inf, dtype=log_probs.dtype).masked_fill(seen, -torch.inf)
+    return log_probs.scatter_reduce(1, ngrams[:, :, -1], highest, "amin")
