@@ -197,13 +197,9 @@ def test_attention_is_that_of_each_view(made: tuple[str, Any]) -> None:
                 assert matrix.shape[1] == len([piece for word in reading["source_words"] for piece in word])
                 np.testing.assert_allclose(matrix.sum(1), 1.0, atol=0.05)
             if weights:
+                assert sentence["gold"] == [[0, len(sentence["reference"].split()) - 1]]
                 heads = [weights[view] for view in views[name][1:5]]  # of a Transformer, the last layer but one
                 np.testing.assert_allclose(np.mean(heads, axis=0), weights["mean"], atol=0.015)
-
-
-def test_gold_links_join_words(made: tuple[str, Any]) -> None:
-    for sentence in made[1]["sentences"]:
-        assert sentence["gold"] == [[0, len(sentence["reference"].split()) - 1]]
 
 
 # --- experiments ------------------------------------------------------------------------------------------------------
@@ -256,25 +252,15 @@ def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.C
     assert "at least 2" in refused(capsys, run, out, "--sentences=1")
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (
-            {"test": {"source": "gone.low", "target": "gone.up"}},
-            "the runs have different test sets",
-        ),
-        ({"target_language": "sideways"}, "translate in one direction; found none low to up, other low to sideways"),
-    ],
-)
-def test_runs_that_do_not_compare_are_refused(
-    changes: dict[str, Any], said: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    changed_run(folder, tmp_path / "other", changes)
-    output = f"--output={tmp_path}/page.html"
-    assert said in refused(capsys, str(folder / "runs/none"), str(tmp_path / "other"), output)
-    if changes == {"test": {"source": "gone.low", "target": "gone.up"}}:
-        assert "gone.low: no such file" in (said := refused(capsys, str(tmp_path / "other"), output))
-        assert "start where they were trained, or name one by --source and --reference" in said
+def test_runs_that_do_not_compare_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, output = str(folder / "runs/none"), f"--output={tmp_path}/page.html"
+    changed_run(folder, tmp_path / "gone", {"test": {"source": "gone.low", "target": "gone.up"}})
+    assert "the runs have different test sets" in refused(capsys, run, str(tmp_path / "gone"), output)
+    said = refused(capsys, str(tmp_path / "gone"), output)
+    assert "gone.low: no such file" in said and "name one by --source and --reference" in said
+    changed_run(folder, tmp_path / "other", {"target_language": "sideways"})
+    said = refused(capsys, run, str(tmp_path / "other"), output)
+    assert "translate in one direction; found none low to up, other low to sideways" in said
 
 
 def test_runs_without_a_test_set_are_measured_on_that_of_the_others(

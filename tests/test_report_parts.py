@@ -11,6 +11,7 @@ import pytest
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.metrics import STATISTICS, Integers, Score
 from nmt.evaluation.significance import Comparison
+from nmt.evaluation.writing import Unit
 from nmt.pages.report.making import differing_settings, findings, flat, right_to_left, samples
 from nmt.pages.report.measuring import choose
 from nmt.pages.report.reading import gold_groups, grouped, packed
@@ -50,29 +51,22 @@ def test_the_entropy_at_a_temperature_is_that_of_the_weights(temperature: float,
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def test_pieces_are_joined_to_the_words_of_the_text() -> None:
-    pieces = ["▁the", "▁swal", "low", "▁", "swims", ".", "</s>"]
-    groups, words = grouped(pieces, "the swallow swims.", "words")
-    assert groups == [["▁the"], ["▁swal", "low"], ["▁", "swims", "."], ["</s>"]]
-    assert words == [0, 1, 2, -1]
-
-
-def test_a_translation_that_was_cut_off_has_no_end_symbol() -> None:
-    assert grouped(["▁a", "▁b"], "a b", "words") == ([["▁a"], ["▁b"]], [0, 1])
-    assert grouped([], "", "words") == ([], [])
-    assert grouped(["</s>"], "", "words") == ([["</s>"]], [-1])
-
-
-def test_words_that_the_tokenizer_splits_or_joins_keep_their_indices() -> None:
-    """NFKC makes two words of the one with a no-break space; the words of the raw text are what gold links count."""
-    groups, words = grouped(["▁10", "▁km", "▁far"], "10\u00a0km far", "words")
-    assert [each for group in groups for each in group] == ["▁10", "▁km", "▁far"]
-    assert words == sorted(words) and words[-1] == len(["10", "km", "far"]) - 1
-
-
-def test_without_spaces_each_piece_is_a_group() -> None:
-    groups, words = grouped(["▁我", "们", "走", "</s>"], "我们走", "characters")
-    assert groups == [["▁我"], ["们"], ["走"], ["</s>"]] and words == [0, 0, 0, -1]
+@pytest.mark.parametrize(
+    ("pieces", "text", "unit", "groups", "words"),
+    [
+        ("▁the ▁swal low ▁ swims . </s>", "the swallow swims.", "words", ["▁the", "▁swal low", "▁ swims .", "</s>"],
+         [0, 1, 2, -1]),
+        ("▁a ▁b", "a b", "words", ["▁a", "▁b"], [0, 1]),  # cut off
+        ("", "", "words", [], []),
+        ("</s>", "", "words", ["</s>"], [-1]),
+        ("▁10 ▁km ▁far", "10\u00a0km far", "words", ["▁10", "▁km", "▁far"], [0, 1, 2]),
+        ("▁我 们 走 </s>", "我们走", "characters", ["▁我", "们", "走", "</s>"], [0, 0, 0, -1]),
+    ],
+)  # fmt: skip
+def test_pieces_are_joined_to_the_words_of_the_text(
+    pieces: str, text: str, unit: Unit, groups: list[str], words: list[int]
+) -> None:
+    assert grouped(pieces.split(), text, unit) == ([group.split() for group in groups], words)
 
 
 def test_gold_links_of_groups_and_characters() -> None:
