@@ -17,12 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from nmt.config.problems import Variants, annotation_of, expected, variants_of
+from nmt.config.problems import Variants, annotation_of, variants_of
 from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
@@ -40,18 +41,11 @@ def escaped(text: str) -> str:
 
 # --- every option of a configuration ----------------------------------------------------------------------------------
 
-TERSE = {
-    "a whole number": "integer",
-    "a number": "number",
-    "text that is not empty": "text",
-    "one of ": "",
-    r"of at least (?=\d)": "≥",
-    "above ": ">",
-    r" and up to \d{4,}": "",  # keeps absurd values out; no reader needs it
-    " and up to ": ", ≤",
-    " and below ": ", <",
-    "true or false": "",  # the default shows it
-}
+KINDS = {int: "integer", float: "number", str: "text", bool: "", NoneType: "null"}
+"""What a type is called; the default shows that a value is true or false."""
+LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+LARGEST_SHOWN = 1000
+"""A higher limit only keeps absurd values out; no reader needs it."""
 
 
 def options() -> str:
@@ -106,7 +100,7 @@ def _keys_of(variants: Variants, inner: Mapping[str, str]) -> Mapping[tuple[str,
             line = f"`{name}{_default(field)}`"
             if name in inner:
                 line = f"[{line}](#{inner[name].replace('.', '')})"
-            elif values := _values(expected(annotation_of(section, name)), _default(field)):
+            elif values := _values(annotation_of(section, name), _default(field)):
                 line += f" ({values})"
             meaning = escaped(_described(section, name))
             owners.setdefault((name, f"- {line}{meaning and f': {meaning}'}"), []).append(tag)
@@ -116,12 +110,33 @@ def _keys_of(variants: Variants, inner: Mapping[str, str]) -> Mapping[tuple[str,
     return found
 
 
-def _values(words: str, default: str) -> str:
-    """Shorten the description of a key's values, leaving out what its default shows: null, or a kind of number."""
-    for pattern, short in TERSE.items():
-        words = re.sub(pattern, short, words)
+def _values(annotation: Any, default: str) -> str:
+    """Describe a key's values, leaving out what its default shows: null, or a kind of number."""
+    words = _type(annotation)
     words = words.removesuffix(" or null") if default == ": null" else words
-    return escaped(re.sub(r"^(integer|number) ", "", words) if re.match(r": -?\d", default) else words)
+    return escaped(re.sub(r"^(integer|number) ?", "", words) if re.match(r": -?\d", default) else words)
+
+
+def _type(annotation: Any, bounds: Sequence[Any] = ()) -> str:
+    """Describe a type of values in a few words."""
+    origin, members = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        extras = [part for extra in members[1:] for part in getattr(extra, "metadata", [extra])]
+        return _type(members[0], [*bounds, *extras])
+    if origin in (Union, UnionType):
+        return " or ".join(_type(member, bounds) for member in members)
+    if origin is Literal:
+        return ", ".join(members)
+    if origin is dict:
+        return "a section of names"
+    if origin is tuple:
+        size = "one or more" if Ellipsis in members else str(len(members))
+        return f"a list of {size}, each {_type(members[0])}"
+    found = ((sign, getattr(bound, name, None)) for bound in bounds for name, sign in LIMITS.items())
+    limits = [
+        f"{sign}{limit:.9g}" for sign, limit in found if limit is not None and (sign != "≤" or limit < LARGEST_SHOWN)
+    ]
+    return f"{KINDS[annotation]} {', '.join(limits)}".strip()
 
 
 def _described(section: type[Section], name: str) -> str:

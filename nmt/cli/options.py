@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from nmt.cli.files import require_run, require_system, require_writable
 from nmt.config import schema
-from nmt.config.problems import expected
+from nmt.config.problems import explain_value
 from nmt.data.lines import require_readable
 from nmt.files import printable
 
@@ -45,8 +45,8 @@ def reader(annotation: Any) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         try:
             return adapter.validate_python(text)
-        except ValidationError:
-            raise argparse.ArgumentTypeError(f"found '{text}'; must be {expected(annotation)}") from None
+        except ValidationError as error:
+            raise argparse.ArgumentTypeError(explain_value(error.errors()[0])) from None
 
     return read
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import Tag
@@ -61,55 +61,10 @@ def _keys(section: type[Section], prefix: str) -> Iterator[str]:
             yield from _keys(variant, f"{prefix}{name}.")
 
 
-KINDS = {
-    int: "a whole number",
-    float: "a number",
-    str: "text that is not empty",
-    bool: "true or false",
-    NoneType: "null",
-}
-LIMITS = {"ge": "of at least", "gt": "above", "le": "up to", "lt": "below"}
-
-
 def choices(annotation: Any) -> Sequence[str]:
     """The words that a type allows; none for a type that is not a choice of words."""
     bare = _bare(annotation)
     return get_args(bare) if get_origin(bare) is Literal else ()
-
-
-def expected(annotation: Any, bounds: Sequence[Any] = ()) -> str:
-    """Describe the values of a type."""
-    origin, members = get_origin(annotation), get_args(annotation)
-    if section := _section(annotation):
-        return section
-    if origin is Annotated:
-        extras = [part for extra in members[1:] for part in getattr(extra, "metadata", [extra])]
-        return expected(members[0], [*bounds, *extras])
-    if origin in (Union, UnionType):
-        return " or ".join(expected(member, bounds) for member in members)
-    if origin is Literal:
-        return f"one of {', '.join(members)}"
-    if origin is tuple:
-        size = "one or more" if Ellipsis in members else str(len(members))
-        return f"a list of {size}, each {expected(members[0])}"
-    limits = [
-        f"{words} {getattr(bound, name):.9g}"
-        for bound in bounds
-        for name, words in LIMITS.items()
-        if hasattr(bound, name)
-    ]
-    return f"{KINDS.get(annotation, annotation.__name__)} {' and '.join(limits)}".strip()
-
-
-def _section(annotation: Any) -> str:
-    """Describe a section; "" for another type."""
-    if _values_of(annotation):
-        return "a section of names"
-    variants = variants_of(annotation)
-    if len(variants) < 2:
-        return "a section of keys and values" if variants else ""
-    typed = any("type" in variant.model_fields for variant in variants.values())
-    return f"a section with {'a type' if typed else 'one of the keys'}: {', '.join(variants)}"
 
 
 def _values_of(annotation: Any) -> Any:
@@ -178,12 +133,19 @@ def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
         place = place._replace(key=f"{place.key}.type")
         found = found.get("type")
     if kind in ("missing", "union_tag_not_found"):
-        right = f"one of {', '.join(words)}" if words else expected(place.annotation)
-        return Problem(place.key, f"missing; must be {right}")
+        return Problem(place.key, f"missing; must be one of {', '.join(words)}" if words else "missing")
     if words:
         hints = nearest(found, words) if isinstance(found, str) else []
         return Problem(place.key, "; ".join([f"{show(found)} is not one of {', '.join(words)}", *hints]))
-    return Problem(place.key, f"found {show(found)}; must be {expected(place.annotation)}")
+    if variants := variants_of(place.annotation):
+        kinds = f" of one of the kinds {', '.join(variants)}" if len(variants) > 1 else ""
+        return Problem(place.key, f"found {show(found)}; must be a section{kinds}")
+    return Problem(place.key, explain_value(error))
+
+
+def explain_value(error: ErrorDetails) -> str:
+    """Explain an error of a plain value in pydantic's words."""
+    return f"found {show(error['input'])}; {error['msg'].replace('Input should be', 'must be')}"
 
 
 def show(value: Any) -> str:
