@@ -132,9 +132,11 @@ def _type(annotation: Any, bounds: Sequence[Any] = ()) -> str:
     if origin is tuple:
         size = "one or more" if Ellipsis in members else str(len(members))
         return f"a list of {size}, each {_type(members[0])}"
-    found = ((sign, getattr(bound, name, None)) for bound in bounds for name, sign in LIMITS.items())
     limits = [
-        f"{sign}{limit:.9g}" for sign, limit in found if limit is not None and (sign != "≤" or limit < LARGEST_SHOWN)
+        f"{sign}{getattr(bound, name):.9g}"
+        for bound in bounds
+        for name, sign in LIMITS.items()
+        if hasattr(bound, name) and (name != "le" or bound.le < LARGEST_SHOWN)
     ]
     return f"{KINDS[annotation]} {', '.join(limits)}".strip()
 
