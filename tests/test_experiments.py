@@ -263,7 +263,7 @@ def test_results_of_two_seeds(tmp_path: Path) -> None:
 
     drawn = drawn_files(plan)
     assert drawn is not None and tmp_path / "out/length_curve.png" in drawn
-    write_results(plan, [row | {"bleu": 30.0 if row["bleu"] < 2 else 0.6}], drawn)
+    write_results(plan, {"rows": [row | {"bleu": 30.0 if row["bleu"] < 2 else 0.6}]}, drawn)
     assert (UNTRAINED in (tmp_path / "out/results.md").read_text("utf-8")) == (row["bleu"] >= 2)
     links.write_text("0-0 0-0\n" * 20)
     assert drawn_files(plan) is None, "what the results were made from has changed"
@@ -386,6 +386,9 @@ def test_everything_from_finished_runs(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["--config", str(path)]) == 0
     out, said = capsys.readouterr()
     assert "| validation | none | 1 |" in out and f"results: {tmp_path}/out/results.md" in said
+    written = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
+    curve = json.loads((tmp_path / "out/validation.json").read_text("utf-8"))
+    assert written["comparisons"] == {"validation": curve["overall"]}
     assert before == {file: file.stat().st_mtime_ns for file in (tmp_path / "out").rglob("*") if file.is_file()}
     (tmp_path / "out/validation.png").unlink()
     assert main(["--config", str(path)]) == 0

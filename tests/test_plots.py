@@ -4,19 +4,22 @@ import csv
 import json
 import os
 import struct
+import warnings
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
 import pytest
+from matplotlib.figure import Figure
 
-from nmt.errors import DataError
+from nmt.errors import DataError, NmtWarning
 from nmt.evaluation.by_length import COLUMNS
+from nmt.evaluation.figures import style as plots
 from nmt.evaluation.figures.diagnosis import draw_diagnoses
 from nmt.evaluation.figures.files import make_folder, stem_of
 from nmt.evaluation.figures.length_curve import About
-from nmt.evaluation.figures.style import looks, plain, series
+from nmt.evaluation.figures.style import fonts_for, looks, plain, png, series, style, svg
 from nmt.evaluation.significance import Comparison
 from nmt.experiments.length_curve import LengthCurve
 from tests.figures import ABOUT, DECADES, IGNORE_BOXES, NASTY, SCORES, WORDS, boxes, draw, reasons, system, systems
@@ -100,3 +103,36 @@ def test_a_system_looks_the_same_in_every_figure() -> None:
             look = looks(["none", "Bahdanau", "Luong"])[text.get_text()]
             assert (line.get_color(), line.get_marker()) == (look["color"], look["marker"])
     assert looks(["a", "b", "a"]) == {"a": series(0), "b": series(1)}
+
+
+# --- fonts ------------------------------------------------------------------------------------------------------------
+
+ARABIC = "السلام"
+
+
+def drawn(text: str) -> Figure:
+    with style():
+        figure = Figure(figsize=(2, 1))
+        figure.text(0.1, 0.5, text)
+    return figure
+
+
+@pytest.mark.parametrize("render", [png, svg])
+def test_a_missing_font_is_named_with_its_packages_once(monkeypatch: pytest.MonkeyPatch, render: type) -> None:
+    monkeypatch.setattr(plots, "other_fonts", list)
+    with pytest.warns(NmtWarning) as caught:
+        assert render(drawn("latin हिन्दी 直接の 우리 🫠"))
+    [message] = [str(each.message) for each in caught]
+    assert all(package in message for package in ("fonts-noto-core", "fonts-noto-cjk", "fonts-symbola"))
+
+
+@pytest.mark.parametrize("text", ["▁piece …", "Ærøskøbing Ελλάδα Русский", ARABIC, "می\u200cخواهم"])
+def test_the_font_of_matplotlib_has_most_of_europe_and_the_near_east(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        png(drawn(text))
+
+
+def test_only_a_text_that_needs_them_has_other_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "other_fonts", lambda: ["Noto Sans Thai"])
+    assert (fonts_for("latin"), fonts_for("ไทย")) == (["DejaVu Sans"], ["DejaVu Sans", "Noto Sans Thai"])

@@ -18,7 +18,7 @@ import yaml
 from nmt.cli.report import main
 from nmt.config import Config, dump_config
 from nmt.evaluation.figures.learning import learning_curves
-from nmt.evaluation.metrics import METRICS, Metric, Score, register
+from nmt.evaluation.metrics import METRICS, Evidence, Metric, Score, register
 from nmt.pages import policy
 from nmt.pages.report import making
 from nmt.runs.metrics import best_validation, read_metrics
@@ -42,13 +42,17 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 }
 
 
+def number_of_words(evidence: Evidence) -> Score:
+    """How many words there are."""
+    return Score(sum(len(line.split()) for line in evidence.hypotheses))
+
+
 WORDS = Metric(
     "words",
     "number of words",
-    lambda evidence: Score(sum(len(line.split()) for line in evidence.hypotheses)),
+    number_of_words,
     higher_is_better=False,
     of_sentence=lambda hypothesis, reference, tokenizer: len(hypothesis.split()),
-    meaning="How many words there are.",
 )
 """A metric from outside."""
 

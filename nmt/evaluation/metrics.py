@@ -8,6 +8,7 @@ with its defaults: cased, exponential smoothing, no effective order. :mod:`nmt.e
 of a language. Every such score comes with its signature, which names the tokenizer.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,8 +68,11 @@ class Metric:
     decimals: int = 2
     of_sentence: Callable[[str, str, BleuTokenizer], float] | None = None
     """Scores one hypothesis against its reference; None if the metric means little for a single sentence."""
-    meaning: str = ""
-    """What a reader of a page should know: what a value says, and which one is perfect."""
+
+    @property
+    def meaning(self) -> str:
+        """What a value says and which is perfect, for readers of a page: the docstring of ``compute``."""
+        return inspect.getdoc(self.compute) or ""
 
     def merit(self, value: float) -> float:
         """Convert a value to a number that is higher for a better system; NaN is worse than any other value."""
@@ -136,15 +140,17 @@ def sentence_scores(hypothesis: str, reference: str, tokenizer: BleuTokenizer) -
 
 
 def _loss(evidence: Evidence) -> Score | None:
+    """How improbable the system finds the reference, in nats per piece; 0 is certain."""
     return None if evidence.loss is None else Score(evidence.loss)
 
 
 def _perplexity(evidence: Evidence) -> Score | None:
+    """Among how many equally probable pieces the system seems to choose at each step; 1 is certain."""
     return None if evidence.loss is None else Score(math.exp(min(evidence.loss, 700)))
 
 
 def _bleu(evidence: Evidence) -> Score:
-    """Papineni et al. 2002."""
+    """How many word sequences of the reference a translation has; 100 is the reference (Papineni et al. 2002)."""
     return of_sacrebleu(bleu_of(evidence.tokenizer), evidence)
 
 
@@ -154,7 +160,7 @@ def _sentence_bleu(hypothesis: str, reference: str, tokenizer: BleuTokenizer) ->
 
 
 def _chrf(evidence: Evidence) -> Score:
-    """Popović 2015."""
+    """How many character sequences of the reference a translation has; 100 is the reference (Popović 2015)."""
     from sacrebleu.metrics.chrf import CHRF  # noqa: PLC0415
 
     return of_sacrebleu(CHRF(), evidence)
@@ -165,57 +171,16 @@ def _sentence_chrf(hypothesis: str, reference: str, tokenizer: BleuTokenizer) ->
 
 
 def _alignment_error_rate(evidence: Evidence) -> Score | None:
-    """Och & Ney 2003."""
+    """How far the attention differs from word links that people drew: the alignment error rate (Och & Ney 2003); 0 is
+    perfect."""
     return None if evidence.alignment_error_rate is None else Score(evidence.alignment_error_rate)
 
 
-register(
-    Metric(
-        "loss",
-        "loss",
-        _loss,
-        higher_is_better=False,
-        decimals=3,
-        meaning="How improbable the system finds the reference, in nats per piece; 0 is certain.",
-    )
-)
-register(
-    Metric(
-        "perplexity",
-        "perplexity",
-        _perplexity,
-        higher_is_better=False,
-        meaning="Among how many equally probable pieces the system seems to choose at each step; 1 is certain.",
-    )
-)
-register(
-    Metric(
-        "bleu",
-        "BLEU",
-        _bleu,
-        of_sentence=_sentence_bleu,
-        meaning="How many word sequences of the reference a translation has; 100 is the reference itself.",
-    )
-)
-register(
-    Metric(
-        "chrf",
-        "chrF",
-        _chrf,
-        of_sentence=_sentence_chrf,
-        meaning="How many character sequences of the reference a translation has; 100 is the reference itself.",
-    )
-)
-register(
-    Metric(
-        "aer",
-        "AER",
-        _alignment_error_rate,
-        higher_is_better=False,
-        decimals=3,
-        meaning="Alignment error rate: how far the attention differs from word links that people drew; 0 is perfect.",
-    )
-)
+register(Metric("loss", "loss", _loss, higher_is_better=False, decimals=3))
+register(Metric("perplexity", "perplexity", _perplexity, higher_is_better=False))
+register(Metric("bleu", "BLEU", _bleu, of_sentence=_sentence_bleu))
+register(Metric("chrf", "chrF", _chrf, of_sentence=_sentence_chrf))
+register(Metric("aer", "AER", _alignment_error_rate, higher_is_better=False, decimals=3))
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Score:

@@ -7,6 +7,7 @@ them at once, and again when something has changed that it depends on.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,9 @@ def _draw(plan: Plan, test: str, say: Say) -> LengthCurve:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def results(plan: Plan, curves: Mapping[str, LengthCurve]) -> list[dict[str, Any]]:
-    """The rows, one for each test set and system. Numbers of several seeds are means."""
+def results(plan: Plan, curves: Mapping[str, LengthCurve]) -> dict[str, Any]:
+    """Return a row for each test set and system, in which numbers of several seeds are means, and by test set the
+    comparisons of every two systems and the shares of BLEU that are retained."""
     rows = []
     for test, curve in curves.items():
         for scored in curve.systems:
@@ -138,7 +140,11 @@ def results(plan: Plan, curves: Mapping[str, LengthCurve]) -> list[dict[str, Any
             aer = _alignment_error_rate(plan, test, runs)
             row = {"test": test, "system": scored.name, "seeds": len(runs), **means, **_scores(curve, scored)}
             rows.append(row | {"aer": aer, BY_SEED: bleu_of_statistics(scored.statistics.sum(axis=1)).tolist()})
-    return rows
+    return {
+        "rows": rows,
+        "comparisons": {test: [asdict(each) for each in curve.overall] for test, curve in curves.items()},
+        "retained": {test: asdict(curve.retention) for test, curve in curves.items() if curve.retention},
+    }
 
 
 def run_facts(path: Path) -> dict[str, float]:
@@ -179,14 +185,13 @@ def _alignment_error_rate(plan: Plan, test: str, runs: Sequence[Run]) -> float |
     return _mean(rates) if rates else None
 
 
-def write_results(plan: Plan, rows: Sequence[Row], drawn: Sequence[Path]) -> None:
-    """Write the table; the JSON file also has BLEU of each seed, and what the table and the ``drawn`` figures are made
-    of."""
+def write_results(plan: Plan, found: Mapping[str, Any], drawn: Sequence[Path]) -> None:
+    """Write the :func:`results`, all of them as JSON and the rows as a table; the JSON file also has what they and the
+    ``drawn`` figures are made of."""
     made = {"made_from": results_made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
-    columns = [{key: value for key, value in row.items() if key != BY_SEED} for row in rows]
-    page = f"{markdown(list(map(_cells, rows)))}\n".encode()
-    contents = table(columns), page, numbers({"rows": [dict(row) for row in rows], **made})
-    write_all(plan.results, dict(zip(ENDINGS, contents, strict=True)))
+    columns = [{key: value for key, value in row.items() if key != BY_SEED} for row in found["rows"]]
+    page = f"{markdown(list(map(_cells, found['rows'])))}\n".encode()
+    write_all(plan.results, dict(zip(ENDINGS, (table(columns), page, numbers({**found, **made})), strict=True)))
 
 
 def _cells(row: Row) -> dict[str, str]:
