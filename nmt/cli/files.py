@@ -6,14 +6,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from nmt.config import Config, load_run_config
 from nmt.config.schema import Section
 from nmt.data.lines import decode_lines, matching, read_lines, require_readable, unreadable
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, of_key, tried
-from nmt.evaluation.alignment import Weights, format_pharaoh, likeliest_links, word_weights
 from nmt.files import why_unwritable
+
+if TYPE_CHECKING:
+    from nmt.evaluation.alignment import Weights
 
 # --- checks -----------------------------------------------------------------------------------------------------------
 
@@ -102,6 +104,26 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
         taken.setdefault(real, label)
 
 
+def look_at_corpora(config: Config) -> None:
+    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
+    for key, path in files_of(config):
+        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
+            require_readable(path)
+
+
+def files_of(config: Config) -> Iterator[tuple[str, str]]:
+    """The files that a configuration names or that its patterns match, each with its key."""
+    data = config.data
+    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
+    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
+    sections["evaluation.gold"] = config.evaluation.gold
+    for name, section in sections.items():
+        for key in ("source", "target", "tsv", "jsonl", "links"):
+            if isinstance(pattern := getattr(section, key, None), str):
+                with of_key(f"{name}.{key}"):
+                    yield from ((f"{name}.{key}", path) for path in matching(pattern))
+
+
 # --- lines in ---------------------------------------------------------------------------------------------------------
 
 
@@ -184,29 +206,15 @@ def open_outputs(forms: Sequence[tuple[str | None, Callable[..., str]]], stack: 
     return outputs
 
 
-def format_links(attention: Weights | None, pieces: tuple[Sequence[str], Sequence[str]], texts: tuple[str, str]) -> str:
+def format_links(
+    attention: "Weights | None", pieces: tuple[Sequence[str], Sequence[str]], texts: tuple[str, str]
+) -> str:
     """Format links between whitespace words, ``i-j`` for source word i and target word j; "" without attention.
 
     ``pieces`` and ``texts``: those of the source and of the target.
     """
-    return "" if attention is None else format_pharaoh(likeliest_links(word_weights(attention, *pieces, *texts)))
+    if attention is None:
+        return ""
+    from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights  # noqa: PLC0415  (slow to import)
 
-
-def look_at_corpora(config: Config) -> None:
-    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
-    for key, path in files_of(config):
-        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
-            require_readable(path)
-
-
-def files_of(config: Config) -> Iterator[tuple[str, str]]:
-    """The files that a configuration names or that its patterns match, each with its key."""
-    data = config.data
-    sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
-    sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
-    sections["evaluation.gold"] = config.evaluation.gold
-    for name, section in sections.items():
-        for key in ("source", "target", "tsv", "jsonl", "links"):
-            if isinstance(pattern := getattr(section, key, None), str):
-                with of_key(f"{name}.{key}"):
-                    yield from ((f"{name}.{key}", path) for path in matching(pattern))
+    return format_pharaoh(likeliest_links(word_weights(attention, *pieces, *texts)))
