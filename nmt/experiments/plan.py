@@ -1,4 +1,4 @@
-"""From an experiment to its runs, test sets and files. Reads only configurations."""
+"""From an experiment to its runs, test sets and files. Reads only configurations and test sets."""
 
 import json
 import re
@@ -8,8 +8,11 @@ from pathlib import Path
 
 from nmt.config import Config, load_config
 from nmt.config.schema import FileCorpus
-from nmt.errors import ConfigError
+from nmt.data.corpus import read_test_set
+from nmt.errors import ConfigError, DataError, NmtError
+from nmt.evaluation.alignment import read_gold
 from nmt.experiments.schema import DEFAULT_TEST, Experiment, TestSet
+from nmt.messages import Say
 
 
 @dataclass(frozen=True)
@@ -146,3 +149,28 @@ def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet
         name: test if test.bins else test.model_copy(update={"bins": base.evaluation.bins})
         for name, test in tests.items()
     }
+
+
+def readable_tests(plan: Plan, say: Say) -> Plan:
+    """Return the plan without optional test sets that are missing.
+
+    Raises DataError, before hours of training, for files that could not be read after them.
+    """
+    tests, problems = dict[str, TestSet](), list[str]()
+    for name, test in plan.tests.items():
+        missing = [path for path in test.files if not Path(path).exists()]
+        if test.optional and missing:
+            say(f"test set {name}: left out: {', '.join(missing)}: no such file")
+            continue
+        tests[name] = test
+        try:
+            read_test_set(test.source, test.reference)
+            if test.gold:
+                read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
+        except NmtError as error:
+            problems += error.problems
+    if not tests:
+        problems.append(f"{plan.output}: no test set is left; name one in tests: of the experiment")
+    if problems:
+        raise DataError(*problems)
+    return replace(plan, tests=tests)
