@@ -1,27 +1,24 @@
-"""Measure training and decoding, and compare them with the matrix products of the machine.
-
-Without options: training steps of the reference shape on the CPU, of the usual systems in every precision.
-With --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
-trained model. The tables of docs/performance.md come from here.
-"""
+"""Measure training and decoding, and compare them with the matrix products of the machine."""
 
 import argparse
-import json
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import torch
+from pydantic import Field
 
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
 from benchmarks.systems import GROUPS, VARIANTS
 from benchmarks.training import Case, TrainingRow, measure, measure_config
-from command_line import command, whole
-from nmt.cli.files import require_writable, writing
+from nmt.cli.command import Command
+from nmt.cli.options import Device, InputFile, OutputFile, Overrides, Precision, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_config, load_run_config
+from nmt.config.schema import Kernels
 from nmt.data.corpus import read_test_set
 from nmt.data.lines import read_lines
 from nmt.device import multiplies_bf16, resolve_device
@@ -29,173 +26,140 @@ from nmt.errors import ConfigError
 from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import bleu
 from nmt.evaluation.writing import tokenizer_of_run
+from nmt.files import write_json
 
-SHAPES = ("64x15x14", "64x40x40")
-"""The reference shape and a long one: sentences x source pieces x target pieces."""
-GPU_SHAPES = ("128x30x30", "256x30x30", "512x30x30")
-REPEATS = 9
-UPDATES = 40
-
-
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    arguments = argparse.ArgumentParser(prog="benchmark.py", description=__doc__)
-    arguments.add_argument(
-        "--variant",
-        choices=[*GROUPS, *VARIANTS],
-        action="append",
-        help="system, or group of systems: usual; fast, the others with fast twins; plain, those with a part that runs "
-        "step by step; may be repeated; default: usual",
-    )
-    arguments.add_argument(
-        "--precision",
-        choices=["fp32", "bf16", "int8"],
-        action="append",
-        help="may be repeated; default: fp32, and bf16 where the hardware has instructions for it",
-    )
-    arguments.add_argument(
-        "--kernels",
-        choices=["auto", "plain"],
-        action="append",
-        help="may be repeated; default: auto; with --decode and on a GPU: both",
-    )
-    arguments.add_argument(
-        "--shape",
-        type=shape,
-        metavar="BxSxT",
-        action="append",
-        help=f"sentences x source pieces x target pieces; may be repeated; default: {' and '.join(SHAPES)}",
-    )
-    arguments.add_argument(
-        "--device", metavar="NAME", help="default: cpu; with --config, the device of the configuration"
-    )
-    arguments.add_argument(
-        "--repeats",
-        type=whole(1),
-        default=REPEATS,
-        metavar="N",
-        help="repeat each measurement N times and report the median",
-    )
-    arguments.add_argument(
-        "--config", metavar="FILE", action="append", help="measure training with this configuration; may be repeated"
-    )
-    arguments.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="override an option of --config; may be repeated",
-    )
-    arguments.add_argument(
-        "--updates", type=whole(1), default=UPDATES, metavar="N", help="with --config: number of updates"
-    )
-    arguments.add_argument("--decode", metavar="RUN", help="measure translation with this run directory")
-    arguments.add_argument("--input", metavar="FILE", help="with --decode: the file to translate")
-    arguments.add_argument("--reference", metavar="FILE", help="with --decode: reference translations, to compute BLEU")
-    arguments.add_argument(
-        "--beam-size",
-        type=whole(1),
-        metavar="N",
-        action="append",
-        help="with --decode: beam size; may be repeated; default: 1 and 5",
-    )
-    arguments.add_argument("--json", metavar="FILE", help="also write the rows to FILE, as JSON")
-    return arguments
+Row = TypeVar("Row", TrainingRow, DecodingRow)
+Sizes = tuple[int, int, int]
+"""Number of sentences, and of source and target pieces of each."""
+SHAPES: Sequence[Sizes] = [(64, 15, 14), (64, 40, 40)]
+"""The reference shape and a long one."""
+GPU_SHAPES: Sequence[Sizes] = [(128, 30, 30), (256, 30, 30), (512, 30, 30)]
 
 
-def shape(text: str) -> tuple[int, int, int]:
+def sizes(text: str) -> Sizes:
     """Parse a shape such as ``64x15x14``."""
     numbers = text.split("x")
     if len(numbers) != 3 or not all(number.isdecimal() and int(number) for number in numbers):
-        raise argparse.ArgumentTypeError(f"found {text!r}; give three numbers of at least 1, like {SHAPES[0]}")
+        raise argparse.ArgumentTypeError(f"found {text!r}; give three numbers of at least 1, like 64x15x14")
     sentences, source, target = map(int, numbers)
     return sentences, source, target
 
 
-def cases(options: argparse.Namespace) -> list[Case]:
-    """Return the steps of the reference shape that the options select."""
-    device = options.device or "cpu"
-    resolved = resolve_device(device)
-    gpu = resolved.type == "cuda"
-    return [
-        Case(variant, kernels, precision, device, each, options.repeats)
-        for each in options.shape or map(shape, GPU_SHAPES if gpu else SHAPES)
-        for precision in options.precision or precisions(resolved)
-        for kernels in options.kernels or (["plain", "auto"] if gpu else ["auto"])
-        for name in options.variant or ["usual"]
-        for variant in GROUPS.get(name, [name])
-    ]
+def variants(text: str) -> Sequence[str]:
+    """Parse the name of a system or of a group of systems."""
+    if text not in GROUPS | VARIANTS:
+        raise argparse.ArgumentTypeError(f"found {text!r}; choose from {', '.join([*GROUPS, *VARIANTS])}")
+    return list(GROUPS.get(text, [text]))
 
 
-def precisions(device: torch.device) -> list[str]:
-    """Return the precisions that the hardware has instructions for."""
-    return ["bf16", "fp32"] if multiplies_bf16(device) else ["fp32"]
+Shape = Annotated[Sizes, Value("BxSxT", parse=sizes)]
+Systems = Annotated[Sequence[str], Value("NAME", parse=variants)]
+Count = Annotated[int, Field(ge=1)]
 
 
-def training(options: argparse.Namespace) -> list[TrainingRow]:
-    """Measure every case in a process of its own."""
+def benchmark(
+    *,
+    variant: list[Systems] | None = None,
+    precision: list[Precision] | None = None,
+    kernels: list[Kernels] | None = None,
+    shape: list[Shape] | None = None,
+    device: Device | None = None,
+    repeats: Count = 9,
+    config: list[InputFile] | None = None,
+    set: Overrides | None = None,
+    updates: Count = 40,
+    decode: RunPath | None = None,
+    input: InputFile | None = None,
+    reference: InputFile | None = None,
+    beam_size: list[Count] | None = None,
+    json: OutputFile | None = None,
+) -> None:
+    """Measure training and decoding, and compare them with the matrix products of the machine.
+
+    Without options: training steps of the reference shape on the CPU, of the usual systems in every precision. With
+    --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
+    trained model. The tables of docs/performance.md come from here.
+
+    Args:
+        variant: system, or group of systems: usual; fast, the others with fast twins; plain, those with a part that
+            runs step by step (default: usual)
+        precision: number formats (default: fp32, and bf16 where the hardware has instructions for it)
+        kernels: kernels (default: auto; with --decode and on a GPU both)
+        shape: sentences x source pieces x target pieces (default: 64x15x14 and 64x40x40)
+        device: device (default: cpu; with --config that of the configuration)
+        repeats: repeat each measurement N times and report the median
+        config: measure training with these configurations
+        updates: number of updates with --config
+        decode: measure translation with this run directory
+        input: file to translate with --decode
+        reference: reference translations, to compute BLEU with --decode
+        beam_size: beam sizes with --decode (default: 1 and 5)
+        json: also write the rows to this file, as JSON
+    """
+    if decode and not input:
+        raise ConfigError("--decode needs --input, a file to translate")
+    where = device or "cpu"
+    if config:
+        first = load_config(config[0], set or ())
+        where = device or first.device
+        torch.set_num_threads(first.threads or torch.get_num_threads())
+    resolved = resolve_device(where)
+    gpu, formats = resolved.type == "cuda", precision or (["bf16", "fp32"] if multiplies_bf16(resolved) else ["fp32"])
+    both: Sequence[Kernels] = ["plain", "auto"]
+    print(f"{hardware(resolved)}\n")
+    if decode and input:
+        cells, rows = decoding(
+            [
+                (decode, list(read_lines(input)), beam, twin, number, where, repeats)
+                for beam in beam_size or [1, 5]
+                for number in formats
+                for twin in kernels or both
+                if (number, twin) != ("int8", "plain")
+            ],
+            read_test_set(input, reference)[1] if reference else [],
+        )
+    else:
+        cases = [
+            Case(name, twin, number, where, each, repeats)
+            for each in shape or (GPU_SHAPES if gpu else SHAPES)
+            for number in formats
+            for twin in kernels or (both if gpu else ["auto"])
+            for names in variant or [variants("usual")]
+            for name in names
+        ]
+        real = [(path, set or (), device, updates) for path in config or ()]
+        found = measured(measure_config, real) if config else measured(measure, [(case,) for case in cases])
+        cells, rows = [row.cells() for row in found], [asdict(row) for row in found]
+    print(markdown(cells))
+    if json:
+        write_json(Path(json), rows)
+
+
+def measured(task: Callable[..., Row], calls: Iterable[tuple[Any, ...]]) -> list[Row]:
+    """Call ``task`` in a process of its own for each tuple of arguments, and show each row."""
     rows = []
-    for case in cases(options):
-        rows.append(alone(measure, case))
+    for call in calls:
+        rows.append(alone(task, *call))
         say("  ".join(rows[-1].cells().values()))
     return rows
 
 
-def real_training(options: argparse.Namespace) -> list[TrainingRow]:
-    """Measure every configuration in a process of its own."""
-    settings = options.overrides, options.device, options.updates
-    return [alone(measure_config, path, *settings) for path in options.config]
+def decoding(
+    calls: Sequence[tuple[Any, ...]], references: Sequence[str]
+) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """Measure decoding; return the cells of the table and the rows, with BLEU if there are references."""
+    found = measured(measure_decoding, calls)
+    plain = {(row.beam_size, row.precision): row.hypotheses for row in found if row.kernels == "plain"}
+    cells, rows = [row.cells(plain) for row in found], [asdict(row) for row in found]
+    if references:
+        tokenizer = tokenizer_of_run(load_run_config(found[0].run), references).tokenizer
+        for cell, row in zip(cells, rows, strict=True):
+            row["bleu"] = bleu(row["hypotheses"], references, tokenizer).value
+            cell["BLEU"] = f"{row['bleu']:.2f}"
+    return cells, rows
 
 
-def decoding(options: argparse.Namespace) -> list[DecodingRow]:
-    """Measure every setting of decoding in a process of its own."""
-    device, lines = options.device or "cpu", list(read_lines(options.input))
-    rows = []
-    for beam in options.beam_size or [1, 5]:
-        for precision in options.precision or precisions(resolve_device(device)):
-            for kernels in options.kernels or ["plain", "auto"]:
-                if (precision, kernels) != ("int8", "plain"):
-                    settings = beam, kernels, precision, device, options.repeats
-                    rows.append(alone(measure_decoding, options.decode, lines, *settings))
-                    say("  ".join(rows[-1].cells({}).values()))
-    return rows
-
-
-@command(parser)
-def main(options: argparse.Namespace) -> None:
-    """Measure and print."""
-    if options.decode and not options.input:
-        raise ConfigError("--decode needs --input, a file to translate")
-    references: list[str] = []
-    if options.json:  # fail now, not after minutes
-        require_writable(options.json)
-    if options.reference:
-        _, references = read_test_set(options.input, options.reference)
-    where = options.device or "cpu"
-    if options.config:
-        config = load_config(Path(options.config[0]), options.overrides)
-        where = options.device or config.device
-        torch.set_num_threads(config.threads or torch.get_num_threads())
-    print(f"{hardware(resolve_device(where))}\n")
-    written: list[dict[str, Any]]
-    if options.decode:
-        decoded = decoding(options)
-        plain = {(row.beam_size, row.precision): row.hypotheses for row in decoded if row.kernels == "plain"}
-        cells, written = [row.cells(plain) for row in decoded], [asdict(row) for row in decoded]
-        if references:
-            tokenizer = tokenizer_of_run(load_run_config(options.decode), references).tokenizer
-            for cell, each in zip(cells, written, strict=True):
-                each["bleu"] = bleu(each["hypotheses"], references, tokenizer).value
-                cell["BLEU"] = f"{each['bleu']:.2f}"
-    else:
-        rows = real_training(options) if options.config else training(options)
-        cells, written = [row.cells() for row in rows], [asdict(row) for row in rows]
-    print(markdown(cells))
-    if options.json:
-        with writing(options.json):
-            Path(options.json).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
-
+main = Command(benchmark, "benchmark.py")
 
 if __name__ == "__main__":
     sys.exit(main())

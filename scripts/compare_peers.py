@@ -1,29 +1,19 @@
-"""Compare this toolkit with others that train recurrent translation: JoeyNMT and Eole, each installed into an
-environment of its own. All train the same network on Multi30k, German to English, with the same text, subwords, batches
-and schedule, as closely as their options allow (scripts/peers/toolkits.py), and translate test2016. With --transformer,
-compare translation with CTranslate2, which gets the weights of a run of this toolkit.
+"""Compare this toolkit with others that train recurrent translation, and with CTranslate2."""
 
-Results are kept in the folder, and a command that is repeated goes on where it stopped; name another folder for another
-corpus, time limit or run. Measure on an idle machine.
-
-examples:
-  scripts/compare_peers.py --folder build/peers
-  scripts/compare_peers.py --folder build/peers --only joeynmt --minutes 30
-  scripts/compare_peers.py --folder build/peers --transformer runs/family/transformer/seed-1
-"""
-
-import argparse
 import statistics
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, Literal
 
 import sentencepiece
+from pydantic import Field
 
-from command_line import command, whole
 from machine import commit, machine
+from nmt.cli.command import Command
+from nmt.cli.options import RunPath
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.data.lines import read_lines
@@ -34,6 +24,8 @@ from nmt.files import read_json, write_json, write_text
 from peers.processes import matches, run
 from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit, Translator, decoders
 
+Count = Annotated[int, Field(ge=1)]
+Name = Literal["nmt", "nmt-fp32", "joeynmt", "eole"]
 GOAL = 30.0
 """BLEU on the validation set, of the time to it."""
 PIECES = 8000
@@ -89,45 +81,61 @@ class Translated:
         return {f"beam {self.beam}: {name}": cell for name, cell in cells.items()}
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    arguments = argparse.ArgumentParser(prog="compare_peers.py", description=__doc__)
-    arguments.add_argument("--folder", default="build/peers", metavar="DIR", help="environments, runs and results")
-    arguments.add_argument("--data", default="data/downloads/multi30k", metavar="DIR", help="the folder of Multi30k")
-    arguments.add_argument(
-        "--only", action="append", choices=list(TOOLKITS), help="measure this one alone; may be repeated"
-    )
-    arguments.add_argument("--updates", type=whole(1, 100_000), default=1500, metavar="N", help="updates of training")
-    arguments.add_argument("--threads", type=whole(1, 256), default=2, metavar="N", help="threads of each toolkit")
-    arguments.add_argument("--minutes", type=whole(1, 600), default=60, metavar="N", help="longest time of a training")
-    arguments.add_argument(
-        "--transformer", metavar="RUN", help="no training: translate with this run, and in CTranslate2"
-    )
-    return arguments
+def compare_peers(
+    *,
+    folder: str = "build/peers",
+    data: str = "data/downloads/multi30k",
+    only: list[Name] | None = None,
+    updates: Count = 1500,
+    threads: Count = 2,
+    minutes: Count = 60,
+    transformer: RunPath | None = None,
+) -> None:
+    """Compare this toolkit with others that train recurrent translation: JoeyNMT and Eole.
 
+    Each is installed into an environment of its own. All train the same network on Multi30k, German to English, with
+    the same text, subwords, batches and schedule, as closely as their options allow (scripts/peers/toolkits.py), and
+    translate test2016. With --transformer, compare translation with CTranslate2, which gets the weights of a run of
+    this toolkit.
 
-@command(parser)
-def main(arguments: argparse.Namespace) -> None:
-    """Measure what has no result yet, and print the table."""
-    folder, threads = Path(arguments.folder).absolute(), arguments.threads
-    task = folder / "task"
-    write_task(task, Path(arguments.data))
+    Results are kept in the folder, and a command that is repeated goes on where it stopped; name another folder for
+    another corpus, time limit or run. Measure on an idle machine.
+
+    Args:
+        folder: environments, runs and results
+        data: the folder of Multi30k
+        only: measure these toolkits only
+        updates: updates of training
+        threads: threads of each toolkit
+        minutes: longest time of a training
+        transformer: no training: translate with this run, and in CTranslate2
+
+    examples:
+      scripts/compare_peers.py --only joeynmt --minutes 30
+      scripts/compare_peers.py --transformer runs/family/transformer/seed-1
+    """
+    place = Path(folder).absolute()
+    task = place / "task"
+    write_task(task, Path(data))
     rows = []
-    if arguments.transformer is None:
-        for name in arguments.only or TOOLKITS:
-            work = prepared(TOOLKITS[name], folder / name)
-            trained = train(TOOLKITS[name], work, arguments.updates, threads, 60.0 * arguments.minutes)
+    if transformer is None:
+        for name in only or TOOLKITS:
+            work = prepared(TOOLKITS[name], place / name)
+            trained = train(TOOLKITS[name], work, updates, threads, 60.0 * minutes)
             speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
             rows.append(row(name, trained, *speeds))
     else:
-        path = Path(arguments.transformer).absolute()
-        data = load_run_config(path).data
+        path = Path(transformer).absolute()
+        languages = load_run_config(path).data
         for name, translator in decoders(path).items():
-            work = prepared(translator, folder / name)
-            direction = (data.source_language, data.target_language)
+            work = prepared(translator, place / name)
+            direction = (languages.source_language, languages.target_language)
             rows.append(row(name, *[translate(translator, work, task, direction, beam, threads) for beam in BEAMS]))
     print(markdown(rows))
     print(f"\n{threads} threads; {machine()}")
+
+
+main = Command(compare_peers, "compare_peers.py")
 
 
 def row(name: str, *results: Trained | Translated) -> dict[str, str]:

@@ -1,29 +1,37 @@
-"""Write the embedded English-French demo corpus: training, validation and test text with gold word alignments."""
+"""Write the embedded English-French demo corpus."""
 
-import argparse
 import sys
-from pathlib import Path
+from typing import Annotated
 
-from command_line import command
+from pydantic import Field
+
 from demo_language import write_corpus
+from nmt.cli.command import Command
+
+Size = Annotated[int, Field(ge=0)]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    options.add_argument("--output", type=Path, default=Path("data/demo"), help="folder of the files")
-    options.add_argument("--train", type=int, default=20_000, help="training pairs")
-    options.add_argument("--validation", type=int, default=500, help="validation pairs")
-    options.add_argument("--test-per-bin", type=int, default=100, help="test pairs of every 10 words of length")
-    options.add_argument("--seed", type=int, default=1, help="of all random choices")
-    return options
+def make_demo_corpus(
+    *,
+    output: str = "data/demo",
+    train: Size = 20_000,
+    validation: Size = 500,
+    test_per_bin: Size = 100,
+    seed: int = 1,
+) -> None:
+    """Write the embedded English-French demo corpus: training, validation and test text with gold word alignments.
+
+    Args:
+        output: folder of the files
+        train: training pairs
+        validation: validation pairs
+        test_per_bin: test pairs of every 10 words of length
+        seed: of all random choices
+    """
+    write_corpus(output, train, validation, test_per_bin, seed)
 
 
-@command(parser)
-def main(options: argparse.Namespace) -> None:
-    """Write the files."""
-    write_corpus(options.output, options.train, options.validation, options.test_per_bin, options.seed)
-
+main = Command(make_demo_corpus, "make_demo_corpus.py")
 
 if __name__ == "__main__":
     sys.exit(main())

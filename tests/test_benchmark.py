@@ -47,9 +47,8 @@ def test_training_and_decoding_of_a_run(tmp_path: Path) -> None:
     ("options", "problem"),
     [
         (["--shape", "64x15"], "--shape: found '64x15'"),
-        (["--decode", "runs/none"], "--decode needs --input"),
+        (["--variant", "none", "some"], "--variant: found 'some'"),
         (["--json", "no/such/folder/rows.json"], "no/such/folder/rows.json: cannot be written"),
-        (["--decode", "x", "--input", "pyproject.toml", "--reference", "LICENSE"], "pyproject.toml has "),
     ],
 )
 def test_wrong_options_are_explained_before_anything_is_printed(

@@ -35,11 +35,11 @@ EXAMPLES = "examples:"
 
 
 class Command:
-    """A function as the command nmt-FUNCTION: ``main = Command(function)``."""
+    """A function as the command nmt-FUNCTION, or under another name: ``main = Command(function)``."""
 
-    def __init__(self, function: Callable[..., int | None]) -> None:
+    def __init__(self, function: Callable[..., int | None], name: str | None = None) -> None:
         self.function = function
-        self.name = f"nmt-{function.__name__.replace('_', '-')}"
+        self.name = name or f"nmt-{function.__name__.replace('_', '-')}"
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Parse the arguments (None: those of the process), call the function, and return the exit code.

@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from nmt.config.schema import Kernels
 from nmt.device import keep_freed_memory
@@ -25,7 +26,7 @@ class DecodingRow:
     target_tokens_per_second: float
     hypotheses: list[str]
 
-    def cells(self, plain: Mapping[tuple[int, str], Sequence[str]]) -> dict[str, str]:
+    def cells(self, plain: Mapping[tuple[int, str], Sequence[str]] = MappingProxyType({})) -> dict[str, str]:
         """Format a row of the table; ``plain`` has the translations of the plain path by beam size and precision."""
         same = plain.get((self.beam_size, self.precision))
         equal = "" if same is None else f"{sum(map(str.__eq__, same, self.hypotheses))} of {self.sentences}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from demo_language.generator import Generator
 from demo_language.phrase import Sentence
-from nmt.errors import ConfigError, DataError
+from nmt.errors import DataError
 from nmt.files import write_bytes
 
 SHORTEST, LONGEST = 3, 60
@@ -30,16 +30,8 @@ def write_corpus(folder: str | Path, train: int, validation: int, test_per_bin: 
         test_per_bin: number of pairs for each of BINS.
         seed: seed of all random choices.
 
-    Raises:
-        ConfigError: a size is negative.
-        DataError: the folder or a file in it cannot be written.
+    Raises DataError if the folder or a file in it cannot be written.
     """
-    sizes = {"train": train, "validation": validation, "test_per_bin": test_per_bin}
-    problems = [
-        f"{name}: found {size}; must be a number of pairs, 0 or more" for name, size in sizes.items() if size < 0
-    ]
-    if problems:
-        raise ConfigError(*problems)
     generator, seen = Generator(seed), set[str]()
     test = [pair for bin_ in BINS for pair in draw(generator, test_per_bin, [bin_], seen)]
     heldout = draw(generator, validation, LENGTHS, seen)
