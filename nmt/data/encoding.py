@@ -4,6 +4,7 @@ The file depends on the text and the recipe only.
 """
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -140,4 +141,4 @@ def text_hash(text: str) -> int:
 
 def mapped(*paths: Path) -> pa.Table:
     """Map Arrow files into memory, end to end."""
-    return pa.concat_tables(pa.ipc.open_stream(pa.memory_map(str(path))).read_all() for path in paths)
+    return pa.concat_tables(pa.ipc.open_stream(pa.memory_map(os.fsencode(path))).read_all() for path in paths)
