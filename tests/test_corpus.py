@@ -71,7 +71,7 @@ def test_only_a_line_feed_ends_a_line(lines: list[str], last_line_ends: bool) ->
 def test_lines_by_hand() -> None:
     assert lines_of(b"a\r\nb\r\r\n\r\nc\r") == ["a", "b\r", "", "c\r"]
     assert lines_of(b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n") == ["a", "\ufeffb"]
-    odd = "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1e\x00\x1b"
+    odd = "\r\u2028\u2029\u0085\x0b\x0c\x1c\x1e\x00\x00\x1b"
     assert lines_of(f"{odd}\nc\n".encode()) == [odd, "c"]
     assert lines_of(b"") == []
 
@@ -294,12 +294,12 @@ def test_patterns_of_one_file_formats(write: Write, tmp_path: Path, kind: str) -
 
 
 def test_links_of_several_files(write: Write, shards: str) -> None:
-    corpus = corpus_of(source=f"{shards}*.en", target=f"{shards}*.fr", links=f"{shards}*.links")
-
-    def linked() -> list[Any]:
+    def linked(**more: Any) -> list[Any]:
+        corpus = corpus_of(source=f"{shards}*.en", target=f"{shards}*.fr", links=f"{shards}*.links", **more)
         return list(linked_pairs(read_pairs(corpus, "en", "fr"), corpus, f"{shards}*.links"))
 
     assert [(pair.source, links) for pair, links in linked()] == [(line, [(0, 0)]) for line in ("a b", "c", "e f", "d")]
+    assert len(linked(limit=3)) == 3
     bad = write("part-10.links", "2-0\n")
     assert error_of(linked).startswith(f"{bad}:1: 2-0 links a missing word")
 
