@@ -127,11 +127,6 @@ def files_of(config: Config) -> Iterator[tuple[str, str]]:
 # --- lines in ---------------------------------------------------------------------------------------------------------
 
 
-def open_input(path: str | None) -> tuple[str, Iterator[str]]:
-    """Return the name for messages and the lines of a file, of standard input without one."""
-    return (path, read_lines(path)) if path else ("standard input", standard_input())
-
-
 def standard_input() -> Iterator[str]:
     """Yield the lines of standard input. Raises DataError if it cannot be read."""
     try:

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from pydantic import Field
+from typing import TYPE_CHECKING
 
 from nmt.cli.command import Command
 from nmt.cli.files import count_lines, format_links, open_outputs, require_attention, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
-from nmt.config.schema import LARGEST_BATCH, LARGEST_LENGTH_PENALTY
+from nmt.config.schema import LengthPenalty, Pieces, Size
 from nmt.data.corpus import Pair, different_line_counts
 from nmt.data.lines import read_lines
 from nmt.errors import DataError, NmtWarning
@@ -30,12 +28,12 @@ def score(
     model: RunPath,
     source: InputFile,
     target: InputFile,
-    n_best: Annotated[int, Field(ge=1)] = 1,
+    n_best: Size = 1,
     output: OutputFile | None = None,
     pieces: OutputFile | None = None,
     alignments: OutputFile | None = None,
-    length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] | None = None,
-    batch_tokens: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 4096,
+    length_penalty: LengthPenalty | None = None,
+    batch_tokens: Pieces = 4096,
     device: Device = "auto",
 ) -> None:
     """Score given translations: how probable a run finds each one.

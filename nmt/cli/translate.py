@@ -19,16 +19,17 @@ from nmt.cli.files import (
     Output,
     count_lines,
     format_links,
-    open_input,
     open_outputs,
     refuse_overwriting,
     require_attention,
+    standard_input,
     write_rows,
 )
 from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
+from nmt.data.lines import read_lines
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.figures.files import make_folder
 from nmt.translation.results import TranslatedHypothesis, Translation
@@ -36,7 +37,6 @@ from nmt.translation.results import TranslatedHypothesis, Translation
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.options import SearchOptions
 
-PROMPT = "> "
 MOST_PICTURES = 100
 """Lines of which --pictures draws the attention."""
 
@@ -110,7 +110,7 @@ def translate(
     require_attention(model, drawn)
     if pictures:
         make_folder(f"{pictures}/line")
-    name, lines = open_input(input)
+    name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
     data = load_run_config(model[0]).data
     from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.options import SearchOptions  # noqa: PLC0415
@@ -158,7 +158,7 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
     """Yield lines that a person types, with a prompt on standard error before each."""
     say("type a line to translate; press Ctrl-D to end")
     while True:
-        print(PROMPT, end="", file=sys.stderr, flush=True)
+        print("> ", end="", file=sys.stderr, flush=True)
         line = next(lines, None)
         if line is None:
             say("")

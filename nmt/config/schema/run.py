@@ -7,10 +7,10 @@ from pydantic import Field, field_validator
 
 from nmt.config.schema.attention import NoAttention
 from nmt.config.schema.base import (
-    LARGEST_LENGTH_PENALTY,
     Beam,
     Cores,
     Count,
+    LengthPenalty,
     Pieces,
     Problem,
     Section,
@@ -29,7 +29,7 @@ class Decoding(Section):
 
     beam_size: Beam = 5
     """Hypotheses kept at each step; 1: greedy search."""
-    length_penalty: Annotated[float, Field(ge=0, le=LARGEST_LENGTH_PENALTY)] = 1.0
+    length_penalty: LengthPenalty = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), the divisor of a log-probability; 0: none."""
     batch_tokens: Pieces = 16384
     """Largest batch, in source tokens including padding, times the beam size."""
