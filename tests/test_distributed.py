@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from nmt.training.world import ONE_PROCESS, World
 from tests.processes import KILLED, kill_self, run_processes, try_processes
-from tests.small_run import config, metrics, options, train
+from tests.small_run import config, metrics, train
 from tests.training.trainers import KINDS, NO_DROPOUT, batch_of, cramp, not_finite, parameters, spoil, update
 
 SGD = {"type": "sgd", "learning_rate": 3.0}
@@ -333,40 +333,6 @@ def stopped(world: World, folder: str) -> bool:
 def test_a_request_to_stop_reaches_all(folder: Path) -> None:
     assert run_processes(stopped, 2, str(folder)) == [True, True]
     assert RunDirectory(folder / "stopped").has("last")
-
-
-def learned(world: World, folder: str, fails: bool = False) -> list[float]:
-    """The moving average of REINFORCE's rewards after an update with other pairs in each process, each halved; if the
-    first try ``fails``, after it was repeated."""
-    model = options(Path(folder))["model"] | {
-        "attention": {"type": "luong", "input_feeding": False, "hard": {"type": "reinforce"}}
-    }
-    with trainer_of(Config.model_validate(options(Path(folder)) | {"model": model}), world) as trainer:
-        batch, real, left = batch_of(trainer, [3 * world.rank + 1, 3 * world.rank + 2]), trainer.gradients, [fails]
-
-        def gradients(*arguments: Any) -> Tensor:
-            torch.manual_seed(world.rank + int(arguments[0].source[0, 0]))  # the same attention in each try
-            likelihood = real(*arguments)
-            if left.pop() if left else False:
-                raise MemoryError
-            return likelihood
-
-        trainer.gradients = Mock(side_effect=gradients, reset=real.reset)
-        trainer.update([batch] if fails else batch.halves())
-    buffers = {name: buffer for name, buffer in trainer.model.named_buffers() if "average_reward" in name}
-    assert len(buffers) == 1
-    return [float(each) for each in buffers.values()]
-
-
-def test_a_try_that_fails_does_not_move_the_baseline(folder: Path) -> None:
-    repeated = learned(ONE_PROCESS, str(folder), fails=True)
-    assert repeated == learned(ONE_PROCESS, str(folder)) != [0.0]
-
-
-def test_processes_share_one_baseline(folder: Path) -> None:
-    """Their rewards differ, so that each alone would move it elsewhere."""
-    first, second = run_processes(learned, 2, str(folder))
-    assert first == second != [0.0]
 
 
 # --- what does not work -----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
 from tests.small_translator import LINES, network, small_tokenizers, translator_of
-from tests.test_gradients import SPECIALS
+from tests.test_objectives import SPECIALS
 from tests.test_trust import SIZES
 
 pytestmark = [

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config.schema import Kernels
-from nmt.data.batching import Batch, Specials, collate
+from nmt.data.batching import Batch, collate
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.model import build_model
 from nmt.model.seq2seq import cross_entropy
@@ -19,16 +19,9 @@ from nmt.training.objective import TeacherForcing
 from nmt.training.world import ONE_PROCESS
 from tests import graphs_on_cpu
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
+from tests.test_objectives import SPECIALS, batch
 
-SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 CPU = torch.device("cpu")
-
-
-def batch() -> Batch:
-    generator = torch.Generator().manual_seed(1)
-    sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in (3, 1, 6)]
-    targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in (2, 5, 4)]
-    return collate(sources, targets, SPECIALS)
 
 
 def test_shapes_are_multiples() -> None:

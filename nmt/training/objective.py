@@ -4,6 +4,7 @@ Shapes: B sentences, S source and T target positions, O readout, V target vocabu
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, assert_never
 
@@ -69,9 +70,13 @@ class TeacherForcing:
 
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """See ``Objective``."""
-        readouts, attention = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
+        readouts, attention = network.unroll(batch.target_input, self.memory(network, batch))
         sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)
         return Loss(*sums, attention)
+
+    def memory(self, network: Network, batch: Batch) -> Memory:
+        """Read the source."""
+        return network.encode(batch.source, batch.source_lengths)
 
 
 # --- hard attention (Xu et al. 2015, section 4.1): exact marginal, Gumbel-softmax, REINFORCE --------------------------
@@ -103,11 +108,9 @@ class ExactMarginal(TeacherForcing):
 class SampledTeacherForcing(TeacherForcing):
     """Teacher forcing with positions sampled from the probabilities: the objective of the Gumbel-softmax estimator."""
 
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
-        """See ``Objective``."""
-        memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
-        readouts, weights = network.unroll(batch.target_input, memory)
-        return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing), weights)
+    def memory(self, network: Network, batch: Batch) -> Memory:
+        """Add noise."""
+        return with_noise(super().memory(network, batch), batch)
 
 
 @dataclass(frozen=True)
@@ -267,11 +270,8 @@ class ScheduledSampling:
 # --- guided attention: terms of the loss that pull it to the diagonal, or to given links ------------------------------
 
 
-class Guide(Protocol):
-    """A penalty of attention weights."""
-
-    def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
-        """Sum the penalty over the real target pieces: weights (B, T, S), fp32 or fp64 -> a number."""
+Guide = Callable[[Tensor, Batch], Tensor]
+"""Sums a penalty of the attention over the real target pieces: weights (B, T, S) and a batch -> a number."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ class DiagonalGuide:
     """g."""
 
     def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
-        """See ``Guide``."""
+        """Sum the penalty."""
         _, targets, sources = weights.shape
         target_places = places(batch.target_mask.sum(1), targets).unsqueeze(2)  # (B, T, 1)
         source_places = places(batch.source_lengths.to(weights.device), sources).unsqueeze(1)  # (B, 1, S)
@@ -302,7 +302,7 @@ class LinksGuide:
     """
 
     def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
-        """See ``Guide``. Raises ConfigError without links."""
+        """Sum the penalty. Raises ConfigError without links."""
         if batch.links is None:
             raise ConfigError("training.guided_attention.type: 'links' needs the links of the training set")
         # a weight may be zero at a link: outside of a window, or because it is too small for its type

@@ -71,38 +71,37 @@ class Trainer:
         """
         try:
             with self.reports.training(self.progress):
-                if self.progress.validation_due(self.config):  # it was interrupted
-                    self.validate(check_stop)
-                groups = self.groups()
-                while not self.progress.finished(self.config):
-                    stop_together(self.world, check_stop)
-                    started = time.perf_counter()
-                    batches, after = next(groups)
-                    update = self.update(batches)
-                    seconds = time.perf_counter() - started
-                    self.progress = self.progress.updated(update, after, seconds, self.config.log_every)
-                    self.reports.update(self.progress, update)
-                    if self.progress.validation_due(self.config):
-                        self.validate(check_stop)
-                    elif self.progress.save_due(self.config):
-                        self.save()
+                self._train(check_stop)
         except Stopped:
             self.save()
             raise
         self.reports.end(self.progress)
 
+    def _train(self, check_stop: CheckStop) -> None:
+        if self.progress.validation_due(self.config):  # it was interrupted
+            self.validate(check_stop)
+        groups = self.groups()
+        while not self.progress.finished(self.config):
+            stop_together(self.world, check_stop)
+            started = time.perf_counter()
+            batches, after = next(groups)
+            update = self.update(batches)
+            seconds = time.perf_counter() - started
+            self.progress = self.progress.updated(update, after, seconds, self.config.log_every)
+            self.reports.update(self.progress, update)
+            if self.progress.validation_due(self.config):
+                self.validate(check_stop)
+            elif self.progress.save_due(self.config):
+                self.save()
+
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
         seed_apart(self.world, self.seed, self.progress.update)
-        self.accumulation.begin()
-        passes = partial(self.forward_backward, tokens=tokens)
-        likelihood, halved = in_halves(passes, batches, self._undo, self.world, self._place(), self.log.say)
-        self.accumulation.finish()
+        likelihood, halved = self._accumulate(batches, tokens)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._set_rate()
-        both = torch.stack((norm.double(), self.world.sum(likelihood)))
-        gradient_norm, total = both.tolist()  # the one synchronization of a GPU
+        gradient_norm, total = torch.stack((norm.double(), likelihood)).tolist()  # the one synchronization of a GPU
         # each process computes the norm, and near the limit of fp32 two machines may round to either side
         skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))
         if skipped:
@@ -157,6 +156,17 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         return rate
+
+    # --- recovery -----------------------------------------------------------------------------------------------------
+
+    def _accumulate(self, batches: Sequence[Batch], tokens: int) -> tuple[Tensor, bool]:
+        """Run :meth:`forward_backward` in all processes, in halves where memory is too small; return the negative
+        log-likelihood of all, and whether batches were halved."""
+        self.accumulation.begin()
+        passes = partial(self.forward_backward, tokens=tokens)
+        likelihood, halved = in_halves(passes, batches, self._undo, self.world, self._place(), self.log.say)
+        self.accumulation.finish()
+        return self.world.sum(likelihood), halved
 
     def _undo(self) -> None:
         """Forget the passes of the update in progress."""

@@ -291,11 +291,15 @@ def test_processes_draw_other_random_numbers() -> None:
     assert len(set(drawn)) == 3 and drawn[1] == drawn[3]
 
 
-def test_averages_change_by_the_mean_of_all_processes() -> None:
+def test_averages_change_by_the_mean_of_all_processes_and_not_by_a_try_that_failed() -> None:
+    """As the moving average of REINFORCE's rewards does."""
     model = torch.nn.Linear(1, 1)
     model.register_buffer("average", torch.tensor(1.0))
     both = Accumulation(model, OfTwo(0))
     both.begin()
-    model.get_buffer("average").add_(4)
+    for change in (9, 4):
+        if change == 4:
+            both.undo()
+        model.get_buffer("average").add_(change)
     both.finish()
     assert model.get_buffer("average") == 1 + (4 + 2) / 2

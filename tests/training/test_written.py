@@ -62,13 +62,22 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     assert progress[-1].endswith(" target tokens/s")
 
 
-def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    validate = results(1.0, 2.0)
+def test_the_test_set_is_scored_with_the_best_checkpoint_in_fp32_whatever_training_took(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validate, of, precisions = results(1.0, 2.0), Translator.of, []
+
+    def seen(runs: Any, device: torch.device, precision: torch.dtype) -> Translator:
+        precisions.append(precision)
+        return of(runs, device, precision)
+
     monkeypatch.setattr(Validator, "__call__", lambda self, update, **how: validate(update, **how))
+    monkeypatch.setattr(Translator, "of", seen)
     sgd = {"type": "sgd", "learning_rate": 30.0}
-    train(config(folder, output="scored", optimizer=sgd, validation={"metric": "loss"}))
-    run = folder / "scored"
-    sources = list(read_lines(folder / "test.low"))
+    values = config(folder, output="scored", optimizer=sgd, validation={"metric": "loss"}).model_dump()
+    train(Config.model_validate(values | {"precision": "bf16"}))
+    assert precisions == [torch.float32]
+    run, sources = folder / "scored", list(read_lines(folder / "test.low"))
     texts = {}
     for checkpoint in ("best", "last"):
         loaded = load_run(run, torch.device("cpu"), checkpoint)
@@ -76,22 +85,6 @@ def test_the_test_set_is_scored_with_the_best_checkpoint(folder: Path, monkeypat
         options = SearchOptions.from_config(loaded.config.decoding)
         texts[checkpoint] = [each.text for each in translator.stream(sources, options)]
     assert list(read_lines(run / "test.hypotheses.txt")) == texts["best"] != texts["last"]
-
-
-def test_the_test_set_is_translated_in_fp32_whatever_training_took(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    precisions = []
-
-    class Seen(Translator):
-        def __init__(self, *arguments: Any, **how: Any) -> None:
-            super().__init__(*arguments, **how)
-            precisions.append(self.precision)
-
-    monkeypatch.setattr("nmt.training.train.Translator", Seen)
-    values = config(folder, updates=1, output="scored-in-fp32").model_dump()
-    train(Config.model_validate(values | {"precision": "bf16"}))
-    assert precisions == [torch.float32]
 
 
 def test_the_scores_are_of_the_hypotheses_against_the_references(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,30 +120,20 @@ def test_the_hypotheses_stand_beside_the_lines_of_the_test_set(folder: Path) -> 
     assert sum(row["n"] for row in scores["by_length"]) == 4
 
 
-def test_tensorboard_is_told_of_scalars_samples_and_attention(folder: Path) -> None:
+def test_tensorboard_has_all_that_is_measured_also_after_a_stop(folder: Path) -> None:
     configuration = config(folder, output="board", updates=3, log_every=1, validation={"samples": 2})
     train(configuration, stop_after=2)
     train(configuration, resume=True)
     board = EventAccumulator(str(folder / "board" / "tensorboard")).Reload()
-    assert [event.step for event in board.Scalars("train/loss")] == [1, 2, 3]
+    for name in ("loss", "perplexity", "learning_rate", "gradient_norm", "target_tokens_per_second"):
+        assert [event.step for event in board.Scalars(f"train/{name}")] == [1, 2, 3]
     assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
-    assert [event.step for event in board.Images("validation/attention/1")] == [2, 3]
-    assert [event.step for event in board.Images("validation/attention/2")] == [2, 3]
-
-
-def test_tensorboard_and_files_have_all_that_is_measured(folder: Path) -> None:
-    """Perplexity, gradient norm, BLEU by length."""
-    configuration = config(folder, output="everything", updates=4, log_every=1, validation={"samples": 1})
-    train(configuration)
-    board = EventAccumulator(str(folder / "everything" / "tensorboard")).Reload()
-    names = {"loss", "perplexity", "learning_rate", "gradient_norm", "target_tokens_per_second"}
-    assert {f"train/{name}" for name in names} <= set(board.Tags()["scalars"])
+    for image in (1, 2):
+        assert [event.step for event in board.Images(f"validation/attention/{image}")] == [2, 3]
     bins = [tag for tag in board.Tags()["scalars"] if tag.startswith("validation/bleu_by_length/")]
     assert bins == ["validation/bleu_by_length/1-2", "validation/bleu_by_length/3-4"]
-    assert [event.step for event in board.Scalars(bins[0])] == [2, 4]
-    lines = metrics(folder / "everything", "train")
-    seconds = [line["seconds"] for line in lines]
-    assert seconds == sorted(seconds) and seconds[-1] == last_progress(folder / "everything")["seconds"]
+    seconds = [line["seconds"] for line in metrics(folder / "board", "train")]
+    assert seconds == sorted(seconds) and seconds[-1] == last_progress(folder / "board")["seconds"]
 
 
 def test_samples_over_time_are_a_file_that_is_cut_back(folder: Path) -> None:
