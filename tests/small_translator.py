@@ -65,7 +65,7 @@ def translator_of(
 ) -> Translator:
     """A translator whose twin is made at each call, so that the weights may change between two."""
     return Translator(
-        lambda beam_size: fast.search(model, precision, kernels, beam_size=beam_size),
+        lambda: fast.search(model, precision, kernels),
         tokenizers,
         torch.device(device),
         precision,

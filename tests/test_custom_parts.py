@@ -223,7 +223,7 @@ def test_teacher_forcing_is_stepping_and_the_twin_is_the_part_itself(folder: Pat
     network = fast.training(model)
     readouts, _ = network.unroll(target, network.encode(source, lengths))
     assert torch.allclose(network.output(readouts), logits, atol=1e-12)
-    for searched in (fast.search(model, torch.double, beam_size=2), fast.search(model, torch.double, "plain")):
+    for searched in (fast.search(model, torch.double), fast.search(model, torch.double, "plain")):
         state = searched.start(searched.encode(source, lengths))
         for t in range(3):
             log_probs, state, _ = searched.step(target[:, t], state)

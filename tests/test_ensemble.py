@@ -31,7 +31,7 @@ def one(searchable: Searchable[Any], rows: int = 2) -> Iterator[tuple[Tensor, Te
     """What a searchable says at a few steps; at the third, rows change places and a sentence leaves."""
     generator = torch.Generator().manual_seed(2)
     source, lengths = torch.randint(4, 60, (3, 5), generator=generator), torch.tensor([5, 3, 2])
-    state = searchable.start(searchable.encode(source, lengths)).expand(rows)
+    state = searchable.start(searchable.encode(source, lengths), rows).expand(rows)
     left = 3 * rows
     for step in range(4):
         if step == 2:
@@ -46,7 +46,7 @@ def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(
     members: tuple[dict[str, Any], ...],
 ) -> None:
     tokenizers = small_tokenizers()
-    searchables = [fast.search(network(tokenizers, attention), torch.float32, beam_size=2) for attention in members]
+    searchables = [fast.search(network(tokenizers, attention), torch.float32) for attention in members]
     ensemble = together(searchables)
     assert isinstance(ensemble, Ensemble) and ensemble.attends and together(searchables[:1]) is searchables[0]
     for (found, weights), *each in zip(one(ensemble), *map(one, ensemble.members), strict=True):
@@ -77,7 +77,7 @@ def test_probabilities_that_underflow_are_averaged_and_each_member_is_called_in_
             assert [each.inside for each in members] == [each is self for each in members]
             return self
 
-        def start(self, memory: Any) -> Any:
+        def start(self, memory: Any, beam_size: int = 1) -> Any:
             return self.encode(memory, memory)
 
         def step(self, previous: Tensor, state: Any, /) -> tuple[Tensor, Any, None]:
@@ -97,7 +97,6 @@ def test_runs_are_loaded_together(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / str(attention["type"]), attention) for attention in (BAHDANAU, NONE)]
     alone, both, twice = (Translator.load(each, "cpu") for each in (runs[0], runs, [runs[0]] * 2))
     assert both.decoding == alone.decoding and both.attends
-    assert both.searchable(2) is not both.searchable(1)
     found, of_both, of_twice = (list(each.stream(LINES, BEAM)) for each in (alone, both, twice))
     assert [each.text for each in of_both] != [each.text for each in found] == [each.text for each in of_twice]
     assert [each.score for each in of_twice] == pytest.approx([each.score for each in found], rel=1e-6)

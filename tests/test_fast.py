@@ -103,11 +103,16 @@ def test_every_network_trains_and_searches_in_bf16(variant: str, kernels: Kernel
 def other(module: Any, method: str, change: Callable[[Any], Any]) -> None:
     """Make the module one of a class of its own, made from a built-in one but not the same."""
     kind = type(module)
-    module.__class__ = type("Other", (kind,), {method: lambda *given: change(getattr(kind, method)(*given))})
+    module.__class__ = type(
+        "Other", (kind,), {method: lambda *given, **how: change(getattr(kind, method)(*given, **how))}
+    )
 
 
 PARTS: dict[str, Callable[[Any], None]] = {
     "encoder": lambda model: other(model.encoder, "forward", lambda read: (2 * read[0], 2 * read[1])),
+    "direction": lambda model: other(
+        model.encoder.directions[-1][0], "forward", lambda read: (2 * read[0], 2 * read[1])
+    ),
     "cell of the encoder": lambda model: other(
         model.encoder.directions[-1][0].cell, "forward", lambda state: state / 2
     ),
@@ -120,7 +125,7 @@ PARTS: dict[str, Callable[[Any], None]] = {
 
 @pytest.mark.parametrize(
     ("variant", "part"),
-    [*(("deep", part) for part in PARTS), *(("none", part) for part in [*PARTS][:4]), ("luong concat", "attention")],
+    [*(("deep", part) for part in PARTS), *(("none", part) for part in [*PARTS][:5]), ("luong concat", "attention")],
 )
 def test_a_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(variant: str, part: str) -> None:
     """In training and in search; nothing records its graphs."""
@@ -133,9 +138,9 @@ def test_a_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(variant: str, p
     found, _ = forward(fast.training(model), SOURCES, LENGTHS, TARGETS)
     assert torch.allclose(found, logits, atol=1e-12)
     for beam_size in (1, 2):
-        searched = fast.search(model, torch.double, beam_size=beam_size)
+        searched = fast.search(model, torch.double)
         with torch.inference_mode():
-            state = searched.start(searched.encode(SOURCES, LENGTHS))
+            state = searched.start(searched.encode(SOURCES, LENGTHS), beam_size)
             for t in range(TARGETS.size(1)):
                 log_probs, state, _ = searched.step(TARGETS[:, t], state)
                 assert torch.allclose(log_probs, logits[:, t].log_softmax(-1).float(), atol=1e-6)

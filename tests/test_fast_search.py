@@ -6,17 +6,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
-from nmt.fast import PlainSearch, refuse_precision, search
+from nmt.fast import PlainSearch, search
 from nmt.fast.kernels.products import Int8Linear, multiplies_int8, quantize
-from nmt.fast.search_network import FastSearch
 from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention
 from nmt.model.decoders import RecurrentDecoder
 from nmt.search import Searchable
 from tests.models import SOURCE, TARGET, VARIANTS, model_config
 
-LENGTHS = torch.tensor([2, 5, 1])
+LENGTHS = torch.tensor([1, 5, 2])
+KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
 
 
 def network(attention: str) -> Seq2Seq:
@@ -27,13 +28,13 @@ def network(attention: str) -> Seq2Seq:
     return model
 
 
-def walk(model: Seq2Seq, searched: Seq2Seq | Searchable[Any], steps: int = 4) -> list[tuple[Tensor, Tensor | None]]:
+def walk(searched: Searchable[Any], beam_size: int = 2) -> list[tuple[Tensor, Tensor | None]]:
     """Two hypotheses a sentence; at the third step the middle sentence is left out and the others' rows swapped."""
     generator = torch.Generator().manual_seed(2)
     source = torch.randint(SOURCE, (3, 5), generator=generator)
-    state = searched.start(searched.encode(source, LENGTHS)).expand(2)
+    state = searched.start(searched.encode(source, LENGTHS), beam_size).expand(2)
     seen = []
-    for step in range(steps):
+    for step in range(4):
         if step == 2:
             state = state.select(torch.tensor([1, 0, 5, 4]))
         previous = torch.randint(TARGET, (state.rows,), generator=generator)
@@ -50,7 +51,7 @@ def test_fast_steps_are_the_plain_steps(
     monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", largest_table)
     model = network(attention).double()
     with torch.inference_mode():
-        plain, fast = walk(model, model), walk(model, search(model, torch.double, beam_size=beam_size))
+        plain, fast = (walk(search(model, torch.double, kernels), beam_size) for kernels in KERNELS)
     for (expected, expected_weights), (found, weights) in zip(plain, fast, strict=True):
         assert found.dtype == torch.float32
         assert torch.allclose(found, expected, rtol=0, atol=1e-6)
@@ -62,24 +63,23 @@ def test_fast_steps_are_the_plain_steps(
 def test_greedy_search_applies_nothing_ahead() -> None:
     """It would save nothing and need more memory."""
     for beam_size in (1, 2):
-        searched = search(network("bahdanau"), torch.float32, beam_size=beam_size)
-        assert isinstance(searched, FastSearch) and searched.ahead == (beam_size > 1)
+        searched = search(network("bahdanau"), torch.float32)
         with torch.inference_mode():
-            memory = searched.start(searched.encode(torch.ones(3, 5, dtype=torch.long), LENGTHS)).memory
+            memory = searched.start(searched.encode(torch.ones(3, 5).long(), LENGTHS), beam_size).memory
         assert (memory.values is None) == (beam_size == 1)
 
 
 @pytest.mark.parametrize("attention", VARIANTS)
 def test_other_precisions_are_close(attention: str) -> None:
     model = network(attention)
-    if isinstance(search(model, torch.float32, beam_size=2), PlainSearch):
+    if isinstance(search(model, torch.float32), PlainSearch):
         return
     with torch.inference_mode():
-        plain = walk(model, model)
+        plain = walk(search(model, torch.float32, "plain"))
         for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.int8, 0.1)):
             if dtype == torch.int8 and not multiplies_int8():
                 continue
-            for (expected, _), (found, _) in zip(plain, walk(model, search(model, dtype, beam_size=2)), strict=True):
+            for (expected, _), (found, _) in zip(plain, walk(search(model, dtype)), strict=True):
                 assert torch.allclose(found, expected, rtol=0, atol=tolerance)
 
 
@@ -91,7 +91,7 @@ def test_saturated_energies_overflow_nothing() -> None:
     for layer in (attention.query, attention.key):
         layer.weight.data *= 1000
     with torch.inference_mode():
-        for log_probs, weights in walk(model, search(model, torch.float32, beam_size=2)):
+        for log_probs, weights in walk(search(model, torch.float32)):
             assert log_probs.isfinite().all()
             assert weights is not None and torch.allclose(weights.sum(-1), torch.ones(len(weights)))
 
@@ -133,8 +133,7 @@ def test_the_largest_numbers_do_not_overflow() -> None:
 
 def test_int8_needs_a_processor_that_multiplies_it_and_fast_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="int8 needs kernels: auto"):
-        refuse_precision(torch.int8, "plain")
+        search(network("bahdanau"), torch.int8, "plain")
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True})
     with pytest.raises(ConfigError, match="VNNI"):
-        refuse_precision(torch.int8, "auto")
-    refuse_precision(torch.float32, "plain")
+        search(network("bahdanau"), torch.int8)

@@ -38,7 +38,7 @@ class ToyModel(Searchable[ToyState]):
     def encode(self, source: Tensor, lengths: Tensor) -> int:
         return len(source)
 
-    def start(self, sentences: int) -> ToyState:
+    def start(self, sentences: int, beam_size: int = 1) -> ToyState:
         return ToyState(torch.arange(sentences), torch.zeros(sentences, 0, dtype=torch.long))
 
     def step(self, previous: Tensor, state: ToyState, /) -> tuple[Tensor, ToyState, Tensor | None]:

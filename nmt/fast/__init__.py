@@ -18,7 +18,7 @@ from nmt.fast.teacher_forcing import FastTraining, repeatable
 from nmt.model import Memory, Network, Seq2Seq, State
 from nmt.search import Searchable
 
-__all__ = ["records_graphs", "refuse_precision", "search", "training"]
+__all__ = ["records_graphs", "search", "training"]
 
 
 def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: bool = False) -> Network:
@@ -37,30 +37,25 @@ def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bo
     return kernels == "auto" and device.type == "cuda" and repeatable(model)
 
 
-def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto", *, beam_size: int = 1) -> Searchable[Any]:
+def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") -> Searchable[Any]:
     """Return what search asks of the network, its twin if it has one, for as long as its weights stay as they are.
 
-    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8, for which it raises ConfigError where
-    there is no twin.
+    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8. Raises ConfigError for int8 where there
+    is no twin, or no processor for it.
     """
-    refuse_precision(precision, kernels)
+    if precision == torch.int8 and kernels == "plain":
+        raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
+    if precision == torch.int8 and not multiplies_int8():
+        raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")
     twin = twin_of(model.decoder) if kernels == "auto" else None
     if twin is not None:
-        return twin(model, model.decoder, precision, ahead=beam_size > 1)
+        return twin(model, model.decoder, precision)
     if precision == torch.int8:
         raise ConfigError(
             "precision: int8 needs a built-in recurrent decoder without layer normalization, deep transition and "
             "coverage; use fp32 or bf16"
         )
     return PlainSearch(model, precision)
-
-
-def refuse_precision(precision: torch.dtype, kernels: Kernels) -> None:
-    """Raise ConfigError for a precision that the kernels do not have."""
-    if precision == torch.int8 and kernels == "plain":
-        raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
-    if precision == torch.int8 and not multiplies_int8():
-        raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")
 
 
 class PlainSearch(Searchable[State]):
@@ -75,7 +70,7 @@ class PlainSearch(Searchable[State]):
         """As ``Seq2Seq.encode``."""
         return self.model.encode(source, lengths)
 
-    def start(self, memory: Memory) -> State:
+    def start(self, memory: Memory, beam_size: int = 1) -> State:
         """As ``Seq2Seq.start``."""
         return self.model.start(memory)
 

@@ -63,18 +63,17 @@ class FastSearch(Searchable[RecurrentState]):
         decoder: the network's.
         precision: what matrix products are computed in: fp32, bf16, int8 (keys of scores other than the additive one:
             bf16 where the hardware has it), or float64 for a network in float64.
-        ahead: apply what reads a context to the annotations ahead of the search, if the attention is one of ``LINEAR``.
     """
 
     from_context: Linear
 
-    def __init__(self, model: Seq2Seq, decoder: RecurrentDecoder, precision: torch.dtype, *, ahead: bool) -> None:
+    def __init__(self, model: Seq2Seq, decoder: RecurrentDecoder, precision: torch.dtype) -> None:
         self.model = model
         self.attends = model.attends
         self.attention = decoder.attention
         self.fixed = type(decoder.attention) in (NoAttention, InitialStateOnly)
         self.precision = precision
-        self.ahead = ahead and type(decoder.attention) in LINEAR
+        self.linear = type(decoder.attention) in LINEAR
         self.high = torch.promote_types(precision, torch.float32)
         self.embedding = model.target_embedding.weight.detach().to(self.high)
         self.logits = self._layer(*weight_and_bias(model.output))
@@ -126,8 +125,8 @@ class FastSearch(Searchable[RecurrentState]):
         """In the type of the network's parameters, which may be float64."""
         return tensor.to(self.model.output.weight.dtype) if tensor.is_floating_point() else tensor
 
-    def start(self, memory: Memory) -> RecurrentState:
-        """As ``Seq2Seq.start``; ahead of the search, what reads a context is applied to the annotations."""
+    def start(self, memory: Memory, beam_size: int = 1) -> RecurrentState:
+        """As ``Seq2Seq.start``; before a search with a beam, what reads a context is applied to the annotations."""
         with autocast(memory.summary.device, self.precision):
             state = cast(RecurrentState, self.model.start(memory.map(self._own))).map(self._high)
         memory = state.memory
@@ -135,7 +134,7 @@ class FastSearch(Searchable[RecurrentState]):
             memory = replace(memory, keys=_exp(-2 * cast(Tensor, memory.keys)))
         if self.fixed:
             memory = replace(memory, annotations=none_of(memory), summary=self.from_context(memory.summary))
-        elif self.ahead:
+        elif self.linear and beam_size > 1:
             memory = replace(memory, annotations=none_of(memory), values=self.from_context(memory.annotations))
         return replace(state, memory=memory)
 
@@ -171,7 +170,7 @@ class FastSearch(Searchable[RecurrentState]):
             positions = torch.full((width,), state.position, device=queries.device)
             contexts, weights = self.attention(queries, positions, memory)
         contexts = contexts.flatten(0, 1)
-        projected = contexts if self.ahead else self.from_context(contexts)
+        projected = self.from_context(contexts) if memory.values is None or not self.linear else contexts
         return projected, None if weights is None else weights.flatten(0, 1)
 
     def _read(
@@ -228,8 +227,8 @@ READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, 
 class FastBahdanau(FastSearch):
     """Attend, update, read out; with the baseline's fixed context too."""
 
-    def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype, *, ahead: bool) -> None:
-        super().__init__(model, decoder, precision, ahead=ahead)
+    def __init__(self, model: Seq2Seq, decoder: BahdanauDecoder, precision: torch.dtype) -> None:
+        super().__init__(model, decoder, precision)
         gates, readout = weight_and_bias(decoder.embedding_gates), weight_and_bias(decoder.embedding_readout)
         self.from_token = self._table(self.embedding, *joined(gates, readout))
         self.reads_context = not isinstance(decoder.context_gates, Unread)
@@ -257,8 +256,8 @@ class FastBahdanau(FastSearch):
 class FastLuong(FastSearch):
     """Update, attend, combine."""
 
-    def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype, *, ahead: bool) -> None:
-        super().__init__(model, decoder, precision, ahead=ahead)
+    def __init__(self, model: Seq2Seq, decoder: LuongDecoder, precision: torch.dtype) -> None:
+        super().__init__(model, decoder, precision)
         self.from_token = self._table(self.embedding, *weight_and_bias(decoder.embedding_gates))
         weight, bias = weight_and_bias(decoder.combine)
         annotation = weight.size(1) - decoder.cell.hidden

@@ -32,8 +32,8 @@ class Searchable(ABC, Generic[S]):
         """Read B sentences: source (B, S) ids, lengths (B,) on the CPU -> what :meth:`start` takes."""
 
     @abstractmethod
-    def start(self, memory: Any) -> S:
-        """Make the state before the first token, a row for each sentence."""
+    def start(self, memory: Any, beam_size: int = 1) -> S:
+        """Make the state before the first token, a row for each sentence, of which the search will make a beam."""
 
     @abstractmethod
     def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
@@ -78,9 +78,9 @@ class Ensemble(Searchable[EnsembleState]):
         """Read the sentences with every member."""
         return self._of_each(lambda member: member.encode(source, lengths))
 
-    def start(self, memory: Sequence[Any]) -> EnsembleState:
+    def start(self, memory: Sequence[Any], beam_size: int = 1) -> EnsembleState:
         """Make the first states of all members."""
-        return EnsembleState(tuple(self._of_each(lambda member, own: member.start(own), memory)))
+        return EnsembleState(tuple(self._of_each(lambda member, own: member.start(own, beam_size), memory)))
 
     def step(self, previous: Tensor, state: EnsembleState, /) -> tuple[Tensor, EnsembleState, Tensor | None]:
         """Take one step of every member: (R,) -> (R, V), state, attention (R, S) or None."""

@@ -46,10 +46,10 @@ class Ruled(Searchable[RuledState]):
         """Read the sentences."""
         return self.model.encode(source, lengths)
 
-    def start(self, memory: Any) -> RuledState:
+    def start(self, memory: Any, beam_size: int = 1) -> RuledState:
         """Make the first state, with empty histories."""
         sentences = torch.arange(self.limits.sentences, device=self.limits.max_lengths.device)
-        return RuledState(self.model.start(memory), sentences, sentences.new_empty(len(sentences), 0))
+        return RuledState(self.model.start(memory, beam_size), sentences, sentences.new_empty(len(sentences), 0))
 
     def step(self, previous: Tensor, state: RuledState, /) -> tuple[Tensor, RuledState, Tensor | None]:
         """Take one step of the model, and exclude tokens: (R,) -> (R, V), state, attention (R, S) or None."""

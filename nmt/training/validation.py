@@ -94,9 +94,7 @@ class Validator:
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.specials = Specials.of(tokenizers)
         self.translator = Translator(
-            lambda beam_size: fast.search(model, machine.precision, machine.kernels, beam_size=beam_size),
-            tokenizers,
-            machine.device,
+            lambda: fast.search(model, machine.precision, machine.kernels), tokenizers, machine.device
         )
         self.options = SearchOptions.from_config(decoding, beam_size=config.validation.beam_size)
         self.log = log

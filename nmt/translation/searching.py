@@ -135,7 +135,7 @@ def search_batch(
         searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device))
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     with searchable.searching():
-        state = searchable.start(searchable.encode(source.to(device), lengths))
+        state = searchable.start(searchable.encode(source.to(device), lengths), options.beam_size)
         if options.sampling is not None:
             numbers = [line.number for line in batch]
             return sample_search(searchable, state, limits, options.sampling, numbers, **how)

@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Self, Unpack, overload
 
@@ -80,7 +79,7 @@ class Translator:
     One call at a time: a translator is not for several threads at once.
 
     Args:
-        searchable: makes what is searched, for a beam size: a network, its fast twin, an ensemble.
+        searchable: makes what is searched, before each translation: a network, its fast twin, an ensemble.
         tokenizers: of both sides.
         device: the searchable's.
         precision: what its matrix products are computed in.
@@ -89,7 +88,7 @@ class Translator:
 
     def __init__(
         self,
-        searchable: Callable[[int], Searchable[Any]],
+        searchable: Callable[[], Searchable[Any]],
         tokenizers: Tokenizers,
         device: torch.device,
         precision: torch.dtype = torch.float32,
@@ -130,24 +129,14 @@ class Translator:
 
     @classmethod
     def of(cls, runs: Sequence[LoadedRun], device: torch.device, precision: torch.dtype) -> Self:
-        """Make the translator of loaded runs. Raises ConfigError for int8 with plain kernels."""
-        for run in runs:
-            fast.refuse_precision(precision, run.config.kernels)
-
-        @cache
-        def searchable(beam_size: int) -> Searchable[Any]:
-            return together(
-                [fast.search(run.model, precision, run.config.kernels, beam_size=beam_size) for run in runs]
-            )
-
-        # all beams of more than one hypothesis share a twin
-        first = runs[0]
-        return cls(lambda size: searchable(min(size, 2)), first.tokenizers, device, precision, first.config.decoding)
+        """Make the translator of loaded runs. Raises ConfigError for int8 where it cannot be had."""
+        all_together = together([fast.search(run.model, precision, run.config.kernels) for run in runs])
+        return cls(lambda: all_together, runs[0].tokenizers, device, precision, runs[0].config.decoding)
 
     @property
     def attends(self) -> bool:
         """Whether translations have attention weights."""
-        return self.searchable(self.decoding.beam_size).attends
+        return self.searchable().attends
 
     @overload
     def translate(  # type: ignore[overload-overlap]  # a str is a line, not a sequence of letters
@@ -212,7 +201,7 @@ class Translator:
         ``check_stop`` is called between two batches, ``done`` is told how many lines each has.
         """
         before = 0
-        searchable = self.searchable(options.beam_size)
+        searchable = self.searchable()
         for text in windows(lines, first_window, window, _characters):
             yield from self._translate_window(searchable, text, first + before, options, warn, check_stop, done)
             before += len(text)
