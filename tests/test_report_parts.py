@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
@@ -32,20 +31,6 @@ def test_weights_come_back_within_the_stated_bound() -> None:
     weights = np.concatenate([np.linspace(0, 1, 100_001), np.geomspace(1e-9, 1, 20_001)]).astype(np.float32)
     off = np.abs(unpacked(packed(weights[None]), 1)[0] - weights)
     assert off.max() < 0.0068 and off[weights < 0.009].max() < 0.0018
-
-
-@pytest.mark.parametrize(("temperature", "bound"), [(0.5, 0.03), (8, 0.1)])
-def test_the_entropy_at_a_temperature_is_that_of_the_weights(temperature: float, bound: float) -> None:
-    """Weights that cannot be seen one by one count: at a high temperature they are most of the entropy."""
-    energies = 3.0 * np.random.default_rng(1).standard_normal((200, 60))
-    weights = np.exp(energies) / np.exp(energies).sum(axis=-1, keepdims=True)
-
-    def entropy(weights: npt.NDArray[np.float64]) -> float:
-        flat = weights ** (1 / temperature)
-        flat /= flat.sum(axis=-1, keepdims=True)
-        return float(-(flat * np.log2(flat, where=flat > 0, out=np.zeros_like(flat))).sum(axis=-1).mean())
-
-    assert abs(entropy(unpacked(packed(weights), 200)) - entropy(weights)) < bound
 
 
 # --- words ------------------------------------------------------------------------------------------------------------

@@ -394,21 +394,19 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
 
 
 def test_weights_are_joined_to_words_and_an_answer_has_not_too_many() -> None:
-    pieces, written = ["▁ab", "c", "▁d", "</s>"], ["▁x", "y", "</s>"]
-    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.2, 0.2], [0.0, 0.0, 0.0, 1.0]], np.float32)
+    weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.1, 0.4], [0.0, 0.0, 1.0]], np.float32)
 
     def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
-        best = TranslatedHypothesis("xy", -1.0, -1.0, written, weights)
-        return [(Translation(line, pieces, [best]), None) for line in lines]
+        best = TranslatedHypothesis("xy", -1.0, -1.0, ["▁x", "y", "</s>"], weights)
+        return [(Translation(line, ["▁ab", "c", "</s>"], [best]), None) for line in lines]
 
-    with serving(answered, replace(LIMITS, weights=25)) as client:
-        first, second, third = client.translate({"text": ["abc d"] * 3, "attention": True}).content["translations"]
-    assert first == second and third["attention"] is third["words"] is None and "25 weights" in third["warning"]
+    with serving(answered, replace(LIMITS, weights=20)) as client:
+        first, second, third = client.translate({"text": ["abc"] * 3, "attention": True}).content["translations"]
+    assert first == second and third["attention"] is third["words"] is None and "20 weights" in third["warning"]
+    assert first["attention"] == pytest.approx(weights, abs=1e-4) and first["source_pieces"] == ["▁ab", "c", "</s>"]
     words = first["words"]
-    assert (words["source"], words["target"]) == (["abc", "d", "</s>"], ["xy", "</s>"])
-    joined = [[(0.3 + 0.6) / 2, (0.3 + 0.2) / 2, (0.4 + 0.2) / 2], [0.0, 0.0, 1.0]]
-    assert np.array(words["attention"]) == pytest.approx(np.array(joined), abs=1e-4)
-    assert first["attention"] == pytest.approx(weights, abs=1e-4) and first["source_pieces"] == pieces
+    assert (words["source"], words["target"]) == (["abc", "</s>"], ["xy", "</s>"])
+    assert np.array(words["attention"]) == pytest.approx(np.array([[0.45, 0.55], [0.0, 1.0]]), abs=1e-4)
 
 
 def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:

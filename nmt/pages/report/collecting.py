@@ -67,11 +67,8 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         else:
             found += _runs(path)
     systems = _with_distinct_names([each for each in found if each.run.has("best")])
-    left_out = [
-        f"{each.run.path}: no checkpoint yet; a run has one after its first validation"
-        for each in found
-        if not each.run.has("best")
-    ]
+    unready = [each.run.path for each in found if not each.run.has("best")]
+    left_out = [f"{path}: no checkpoint yet; a run has one after its first validation" for path in unready]
     if not systems:
         raise CheckpointError(*left_out)
     _refuse_different(systems)

@@ -25,9 +25,6 @@ from nmt.pages.serving.batches import LIKE, Answer, Batches, Limits, Refused, Tr
 from nmt.pages.serving.server import LOCAL
 from nmt.translation.results import Translation
 
-CLIENT_GONE = 499
-"""The status of an answer to a client that went away; nobody receives it."""
-
 
 @dataclass(frozen=True)
 class About:
@@ -68,7 +65,7 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Seque
             wanted = parse(await _body(request, limits), limits)
             answer = await _wait(request, batches.answer(wanted), limits)
         except ClientDisconnect:
-            return Response(status_code=CLIENT_GONE)
+            return Response(status_code=499)  # nobody receives it
         return await asyncio.to_thread(_response, answer, wanted.attention, limits, about)
 
     async def health(_: HttpRequest) -> Response:
