@@ -68,7 +68,7 @@ benchmark: $(READY) ## training speed, relative to the matrix products of this C
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
 
 torture: $(READY) ## fault injection and hostile input, each trial ten times: 10 to 15 minutes on 2 cores (ARGS=... goes to pytest)
-	@$(BIN)/python -m pytest $(PARALLEL) tests/torture --times 10 $(ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_JOBS) tests/torture --times 10 $(ARGS)
 
 docs: $(READY) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -d build/doctrees docs build/docs $(ARGS)

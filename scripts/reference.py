@@ -6,11 +6,8 @@ Such a part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; al
 if a page differs from the program.
 """
 
-import contextlib
 import importlib
-import io
 import json
-import os
 import re
 import tomllib
 from collections import Counter
@@ -209,32 +206,11 @@ def _shared() -> Sequence[Option]:
 @cache
 def _options_of(name: str) -> Sequence[Option]:
     """The options of a command, as ``--help`` prints them."""
-    found = []
-    for block in help_of(SCRIPTS[name]).partition("\nexamples:\n")[0].split("\n\n"):
-        title, _, entries = block.partition("\n")
-        if title.endswith(":"):
-            for entry in re.split(r"\n(?=  \S)", entries):
-                # an option at an indent of two, its meaning after spaces or on the line below
-                option, *meaning = re.split(r" {2,}|\n\s*", entry.strip(), maxsplit=1)
-                if option not in BY_HAND:
-                    found.append(Option(option, " ".join(meaning)))
-    return found
-
-
-def help_of(target: str) -> str:
-    """Capture ``--help`` of a ``module:function``, a line for each paragraph."""
-    module, _, function = target.partition(":")
-    shown, columns = io.StringIO(), os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "100000"
-    try:
-        with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-            getattr(importlib.import_module(module), function)(["--help"])
-    finally:
-        if columns is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = columns
-    return shown.getvalue()
+    module, _, function = SCRIPTS[name].partition(":")
+    parser = getattr(importlib.import_module(module), function).parser()
+    shown = parser.formatter_class(parser.prog)
+    options = (Option(shown._format_action_invocation(each), shown._expand_help(each)) for each in parser._actions)
+    return [option for option in options if option.name not in BY_HAND]
 
 
 # --- the files --------------------------------------------------------------------------------------------------------
