@@ -1,6 +1,5 @@
-"""Search over toy models whose every probability is known."""
+"""Search over toy models whose every probability is known; ``test_rules`` finds all hypotheses by brute force."""
 
-import itertools
 import math
 
 import pytest
@@ -12,26 +11,7 @@ from nmt.errors import NmtError
 from nmt.search import Limits, beam_search, greedy_search, length_penalty
 from nmt.search.beam import best, best_tokens
 from nmt.search.interface import AttentionBuffer
-from tests.toy_model import BOS, EOS, PAD, A, B, C, RememberingModel, ToyModel, emitted, limits
-
-# --- greedy -----------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5))
-@settings(max_examples=30, deadline=None)
-def test_greedy_takes_the_likeliest_permitted_token(seed: int, lengths: list[int]) -> None:
-    model = RememberingModel(seed, len(lengths))
-    found = greedy_search(model, model.start(len(lengths)), limits(lengths), keep_attention=True)
-    for sentence, (hypothesis,) in enumerate(found):
-        tokens: tuple[int, ...] = ()
-        while len(tokens) < lengths[sentence] and EOS not in tokens:
-            extended = ((*tokens, token) for token in (EOS, A, B, C))
-            tokens = max(extended, key=lambda each: model.score(sentence, each))
-        assert emitted(hypothesis) == tokens
-        assert hypothesis.log_probability == pytest.approx(model.score(sentence, tokens), abs=1e-5)
-        assert hypothesis.score == hypothesis.log_probability
-        assert hypothesis.attention is not None
-        assert hypothesis.attention[:, :2].tolist() == [[sentence, min(t, 7)] for t in range(len(tokens))]
+from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
 
 
 def test_finished_sentences_leave_the_batch() -> None:
@@ -39,9 +19,11 @@ def test_finished_sentences_leave_the_batch() -> None:
     model.table = torch.full_like(model.table, -20.0)
     model.table[..., A] = -0.1
     model.table[1, 0, :, EOS] = -0.01  # sentence 1 ends at once
-    found = greedy_search(model, model.start(3), limits([4, 4, 2]))
+    found = greedy_search(model, model.start(3), limits([4, 4, 2]), keep_attention=True)
     assert [hypothesis.tokens for (hypothesis,) in found] == [(A,) * 4, (), (A,) * 2]
     assert [hypothesis.ended for (hypothesis,) in found] == [False, True, False]
+    looked = [hypothesis.attention[:, :2].tolist() for (hypothesis,) in found if hypothesis.attention is not None]
+    assert looked == [[[0, t] for t in range(4)], [[1, 0]], [[2, t] for t in range(2)]]
     assert model.rows == [3, 2, 1, 1]
     model.rows.clear()
     beam_search(model, model.start(3), limits([4, 4, 2]), beam_size=2, length_penalty=0.0)
@@ -58,20 +40,6 @@ def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> N
     greedy = greedy_search(model, model.start(len(lengths)), limits(lengths), length_penalty=alpha)
     beam = beam_search(model, model.start(len(lengths)), limits(lengths), beam_size=1, length_penalty=alpha)
     assert beam == greedy
-
-
-@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.6, 1.0, 2.0]), st.integers(1, 3), st.integers(2, 3))
-@settings(max_examples=20, deadline=None)
-def test_a_full_width_beam_is_exhaustive_search(seed: int, alpha: float, most: int, words: int) -> None:
-    """Each hypothesis goes on from its own state."""
-    model, alphabet = RememberingModel(seed, 2, size=3 + words), (A, B, C)[:words]
-    cut = [*itertools.product(alphabet, repeat=most)]
-    ended = [(*tokens, EOS) for length in range(most) for tokens in itertools.product(alphabet, repeat=length)]
-    width = len(cut) + len(ended)
-    found = beam_search(model, model.start(2), limits([most] * 2), beam_size=width, length_penalty=alpha, n_best=width)
-    for sentence, hypotheses in enumerate(found):
-        expected = {each: model.score(sentence, each) / length_penalty(len(each), alpha) for each in (*cut, *ended)}
-        assert {emitted(each): each.score for each in hypotheses} == pytest.approx(expected, abs=1e-5)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5))
