@@ -100,19 +100,19 @@ def test_a_sentence_has_every_measure_in_its_place() -> None:
 
 
 def test_a_diagnosis_is_the_mean_of_each_bin_and_of_the_trainings() -> None:
-    bins = bins_by_length(np.array([1, 2, 5, 6]), [4])
-    one = np.arange(4 * len(MEASURES), dtype=np.float64).reshape(4, -1)
+    bins = bins_by_length(np.array([1, 2, 3, 5, 6, 7]), [4])
+    one = np.arange(6 * len(MEASURES), dtype=np.float64).reshape(6, -1)
     one[:, MEASURES.index("entropy")] = np.nan
     diagnosis = diagnose("a", bins, [one, one + 2], 50)
-    assert [(row["low"], row["high"], row["n"]) for row in diagnosis.rows()] == [(1, 4, 2), (5, 6, 2)]
-    assert [row["recall_early"] for row in diagnosis.rows()] == [len(MEASURES) / 2 + 1, len(MEASURES) * 2.5 + 1]
+    assert [(row["low"], row["high"], row["n"]) for row in diagnosis.rows()] == [(1, 4, 3), (5, 7, 3)]
+    assert [row["recall_early"] for row in diagnosis.rows()] == [len(MEASURES) + 1, len(MEASURES) * 4 + 1]
     assert [row["entropy"] for row in diagnosis.rows()] == [None, None]
     inside = ~np.isnan(diagnosis.means)
     assert (diagnosis.lows[inside] < diagnosis.means[inside]).all()
     assert (diagnosis.means[inside] < diagnosis.highs[inside]).all()
     lines = format_diagnoses([diagnosis], "source words").splitlines()
     assert lines[0].split()[:4] == ["system", "source", "words", "sentences"]
-    assert lines[2].split()[:4] == ["a", "5-6", "2", "28.500/29.500/30.500"]
+    assert lines[2].split()[:4] == ["a", "5-7", "3", "45.000/46.000/47.000"]
 
 
 def test_an_interval_of_few_values_is_one() -> None:

@@ -233,7 +233,7 @@ def results_made_from(plan: Plan) -> str:
     for name, test in plan.tests.items():
         facts += [name, test.model_dump(mode="json"), *(digest(Path(file)) for file in test.files)]
         for run in plan.runs:
-            weights = digest(RunDirectory(run.path).folder("best") / "model.safetensors")
-            facts += [run.label, run.config.evaluation.model_dump(mode="json"), weights]
-            facts.append(digest(plan.translations(run, name)))
+            sections = run.config.decoding, run.config.evaluation
+            files = RunDirectory(run.path).folder("best") / "model.safetensors", plan.translations(run, name)
+            facts += [run.label, *(each.model_dump(mode="json") for each in sections), *map(digest, files)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -17,12 +17,11 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from nmt.evaluation.alignment import labelled_weights
+from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.figures.files import write_all
 from nmt.evaluation.figures.style import GREY, fonts_for, pixels, plain, png, style, svg, write_caption
 from nmt.evaluation.writing import has_words
 
-Weights = npt.NDArray[np.floating]
 Side = Literal["words", "pieces"]
 
 CELL, LONGEST_SIDE = 0.21, 8.4
