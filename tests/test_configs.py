@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from nmt.cli.train import main
-from nmt.config import Config, load_config, schema
+from nmt.config import Config, load_config
 from nmt.experiments.plan import Run, make_plan
 from nmt.experiments.schema import load_experiment
 from nmt.model import Seq2Seq, build_model
@@ -22,7 +22,6 @@ EXPERIMENTS = sorted((FOLDER / "experiments").rglob("*.yaml"))
 SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS))
 PAPERS = [path for path in SHIPPED if path.parent.name == "papers"]
 """Networks of the published sizes."""
-WMT14 = [path for path in SHIPPED if path.parent.name == "wmt14"]
 BASES: dict[str, list[str | None]] = {
     str(path.relative_to(FOLDER / "experiments").with_suffix("")): [None] for path in EXPERIMENTS
 }
@@ -78,18 +77,6 @@ def test_the_networks_of_an_experiment_are_built(experiment: str) -> None:
         assert every and all(parameters(built(run.config, 1000, 1000)) > 1e4 for run in every)
         values = [run.config.model_dump(exclude={"output"}) for run in every]
         assert all(value not in values[:place] for place, value in enumerate(values)), "systems must differ"
-
-
-@pytest.mark.parametrize("path", WMT14, ids=name)
-def test_wmt14_is_read_from_the_hub(path: Path) -> None:
-    config = load_config(path)
-    other = config.data.target_language
-    assert path.stem == f"{config.data.source_language}-{other}"
-    for split in ("train", "validation", "test"):
-        corpus = getattr(config.data, split)
-        assert isinstance(corpus, schema.HubCorpus) and len(corpus.revision or "") == 40
-        assert (corpus.hub, corpus.subset, corpus.split) == ("wmt/wmt14", f"{other}-en", split)
-        assert (corpus.source_key, corpus.target_key) == ("translation.en", f"translation.{other}")
 
 
 def comparable(run: Run) -> dict[str, Any]:
@@ -169,13 +156,6 @@ def test_papers_have_their_units(path: Path) -> None:
     assert model.source_embedding.embedding_dim == model.target_embedding.embedding_dim == embedding
     assert (model.encoder.width, model.decoder.readout_width) == (annotation, readout)
     assert model.output.out_features == words
-
-
-def test_papers_clip_gradients_as_they_say() -> None:
-    """Sutskever 3.4, Bahdanau B.2, Luong 4.1; the other two do not clip."""
-    clips = {path.stem: load_config(path).training.clip for path in PAPERS}
-    none = dict.fromkeys(("cho2014", "vaswani2017"))
-    assert clips == {"sutskever2014": 5.0, "bahdanau2015": 1.0, "luong2015": 5.0} | none
 
 
 def test_sutskever_has_the_parameters_of_the_paper() -> None:
