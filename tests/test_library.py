@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from nmt.cli.length_curve import main as curve_command
 from nmt.cli.translate import main as translate_command
 from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.search import Sampling
-from nmt.translation.options import SearchChanges, SearchOptions
+from nmt.translation.options import SearchOptions
 from tests.small_run import options
 
 TRAINING: dict[str, Any] = {
@@ -82,11 +82,6 @@ def test_importing_the_package_imports_nothing_else() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ended.stdout == "[] False\n"
-
-
-def test_the_keywords_of_a_translation_are_the_options_of_a_search() -> None:
-    known = get_type_hints(SearchOptions)
-    assert get_type_hints(SearchChanges) == {name: known[name] for name in SearchOptions.model_fields}
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer
@@ -19,9 +19,6 @@ from nmt.evaluation.writing import BinBy
 from nmt.files import printable, run_name
 from nmt.messages import Say
 from nmt.runs.metrics import read_metrics, updates_of_best
-
-if TYPE_CHECKING:  # PyTorch is slow to import
-    from nmt.translation.options import SearchChanges
 
 System = Text
 """The path of a run directory, which translates; or existing translations: the path of a file, or lines."""
@@ -187,7 +184,7 @@ def evaluate(
     bleu_tokenizer: BleuTokenizer | None = None,
     device: str = "auto",
     precision: str = "fp32",
-    **changes: Unpack["SearchChanges"],
+    **changes: Any,
 ) -> SystemScores:
     """Score a run, or translations, as ``nmt-evaluate`` does: BLEU and chrF by sacreBLEU, and BLEU by source length.
 

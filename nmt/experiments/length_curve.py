@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -30,9 +30,6 @@ from nmt.evaluation.significance import (
 )
 from nmt.evaluation.writing import BinBy, Unit
 from nmt.experiments.evaluation import System, Systems, warn
-
-if TYPE_CHECKING:  # PyTorch is slow to import
-    from nmt.translation.options import SearchChanges
 
 
 @dataclass(frozen=True)
@@ -119,7 +116,7 @@ def length_curve(
     long: Range | None = None,
     device: str = "auto",
     precision: str = "fp32",
-    **changes: Unpack["SearchChanges"],
+    **changes: Any,
 ) -> LengthCurve:
     """Score systems by sentence length and compare them, as ``nmt-length-curve`` does.
 

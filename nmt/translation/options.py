@@ -1,7 +1,7 @@
 """Options of translation."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Self, TypedDict
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError
 
@@ -17,21 +17,6 @@ MORE_PIECES = 10
 def longest(source: int, factor: float) -> int:
     """Return the greatest length of a translation: its end symbol counts, that of the ``source`` pieces does not."""
     return int(source * factor) + MORE_PIECES
-
-
-class SearchChanges(TypedDict, total=False):
-    """The fields of ``SearchOptions`` as keywords, for type checkers and editors."""
-
-    beam_size: int
-    length_penalty: float
-    batch_tokens: int
-    max_source: int
-    max_length_factor: float
-    min_length_factor: float
-    no_repeat_ngram: int
-    n_best: int
-    sampling: Sampling | None
-    attention: bool
 
 
 class SearchOptions(Decoding):

@@ -4,7 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self, overload
 
 import torch
 
@@ -16,7 +16,7 @@ from nmt.device import precision_of, release_freed_memory, resolve_device
 from nmt.errors import ConfigError, NmtWarning
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import Hypothesis, Searchable, together
-from nmt.translation.options import SearchChanges, SearchOptions
+from nmt.translation.options import SearchOptions
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.searching import (
     FIRST_WINDOW,
@@ -139,17 +139,13 @@ class Translator:
         return self.searchable().attends
 
     @overload
-    def translate(  # type: ignore[overload-overlap]  # a str is a line, not a sequence of letters
-        self, lines: str, **changes: Unpack[SearchChanges]
-    ) -> Translation: ...
+    def translate(self, lines: str, **changes: Any) -> Translation: ...
     @overload
-    def translate(  # type: ignore[overload-overlap]
-        self, lines: Sequence[str], **changes: Unpack[SearchChanges]
-    ) -> list[Translation]: ...
+    def translate(self, lines: Sequence[str], **changes: Any) -> list[Translation]: ...
     @overload
-    def translate(self, lines: Iterable[str], **changes: Unpack[SearchChanges]) -> Iterator[Translation]: ...
+    def translate(self, lines: Iterable[str], **changes: Any) -> Iterator[Translation]: ...
     def translate(
-        self, lines: Iterable[str], **changes: Unpack[SearchChanges]
+        self, lines: Iterable[str], **changes: Any
     ) -> Translation | list[Translation] | Iterator[Translation]:
         """Translate one line, a list of lines, or lines as they come from an iterator.
 
