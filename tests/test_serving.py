@@ -220,7 +220,7 @@ def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_
     translate = Fake(opened=False)
     with serving(translate, replace(LIMITS, connections=2, arrival=60.0)) as client, ThreadPoolExecutor(3) as pool:
         connections = client.server.server_state.connections
-        with socket.create_connection(("127.0.0.1", client.port)) as first:
+        with socket.create_connection(("127.0.0.1", client.port), timeout=10) as first:
             until(lambda: len(connections) == 1)
             with socket.create_connection(("127.0.0.1", client.port)):
                 until(lambda: len(connections) == 2)
