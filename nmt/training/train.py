@@ -11,7 +11,6 @@ import torch
 from nmt.config import Config, schema
 from nmt.cores import CpuTime
 from nmt.data.batching import Specials
-from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.data.tokenizer import Tokenizers
@@ -121,12 +120,7 @@ def train(
             trainer.save()  # makes the run resumable, and fails now if the disk is full
         trainer.fit(check_stop)
         trainer.average_best(check_stop)
-        if prepared.test_pairs:
-            weights = share_tensors(world, lambda: run.weights("best"))
-            load_weights(model, weights, str(run.folder("best")))
-            used = config.model_copy(update={"kernels": machine.kernels})
-            best = LoadedRun(used, prepared.tokenizers, model.eval())
-            score_test(best, run, prepared.test_pairs, log, trainer.progress.update, check_stop, machine)
+        score_test(config, prepared, model, run, log, trainer.progress.update, check_stop, machine)
         _say_results(run, say)
     return run.path
 
@@ -212,21 +206,27 @@ def make_trainer(
 
 
 def score_test(
-    best: LoadedRun,
+    config: Config,
+    prepared: PreparedData,
+    model: Seq2Seq,
     run: RunDirectory,
-    pairs: Sequence[Pair],
     log: Log,
     step: int,
     check_stop: CheckStop,
     machine: Machine,
 ) -> None:
-    """Translate the test set with the best checkpoint, in fp32; write the output and its scores into the run.
+    """Translate the test set, if there is one, with the best checkpoint, in fp32; write the output and its scores into
+    the run.
 
     If ``check_stop`` raises between two batches, nothing is written.
     """
-    config = best.config
+    if not prepared.test_pairs:
+        return
+    load_weights(model, share_tensors(machine.world, lambda: run.weights("best")), str(run.folder("best")))
+    used = config.model_copy(update={"kernels": machine.kernels})
+    best = LoadedRun(used, prepared.tokenizers, model.eval())
     translator = Translator.of([best], machine.device, torch.float32)
-    sources, references = zip(*pairs, strict=True)
+    sources, references = zip(*prepared.test_pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
 
     def translate(share: Sequence[str]) -> Iterator[str]:

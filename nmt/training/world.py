@@ -43,7 +43,7 @@ class World:
     local_rank: int = 0
     """The index of this process among those of its machine."""
     writes: bool = True
-    """Whether this process writes files and messages; exactly one does."""
+    """Whether this process writes files and messages: that of rank 0."""
 
     def sum(self, tensor: Tensor) -> Tensor:
         """Add up a tensor over all processes, in place, and return it; the same bits in all of them."""
@@ -58,7 +58,7 @@ class World:
         return [value]
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Copy the tensor of the process that writes into that of every process."""
+        """Copy the tensor of rank 0 into that of every process."""
 
 
 ONE_PROCESS = World()
@@ -74,9 +74,8 @@ def on_writer(world: World, action: Callable[[], Json]) -> Json:
     """
     if world.size == 1:
         return action()
-    gathered = world.gather([_outcome(action), platform.node()] if world.writes else None, patiently=True)
-    rank, (outcome, host) = next((rank, each) for rank, each in enumerate(gathered) if each is not None)
-    return _value(outcome, "" if world.writes else f"rank {rank} on {host}: ")
+    outcome, host = world.gather([_outcome(action), platform.node()] if world.writes else None, patiently=True)[0]
+    return _value(outcome, "" if world.writes else f"rank 0 on {host}: ")
 
 
 def in_turn(world: World, action: Callable[[], Item]) -> Item:
