@@ -1,8 +1,18 @@
 """A command from a typed function: its signature gives the options, its docstring their help.
 
-Parameters before ``*`` are positional arguments, those after it options, and ``**decoding`` stands for the options of
-the section ``decoding``. The docstring describes the parameters under ``Args:``, or under another heading, which then
-names their group in ``--help``; its last paragraph may be ``examples:``.
+    def weigh(texts: list[InputFile], *, times: Annotated[int, Field(ge=1)] = 2) -> None:
+        \"""Weigh words.
+
+        Args:
+            texts: what is weighed
+            times: how often
+        \"""
+
+    main = Command(weigh)  # nmt-weigh FILE [FILE ...] --times N
+
+Parameters before ``*`` are positional arguments, those after it options, and ``**decoding`` stands for an option for
+each key of the section ``decoding``. Another heading than ``Args:`` names a group in ``--help``; the last paragraph of
+the docstring may be ``examples:``.
 """
 
 import argparse
