@@ -97,7 +97,7 @@ def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
 # --- what a translation holds -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [GREEDY, BEAM])
+@pytest.mark.parametrize("options", [GREEDY, BEAM, with_(BEAM, no_repeat_ngram=2)], ids=["greedy", "beam", "ruled"])
 def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
     translator: Translator, options: SearchOptions
 ) -> None:
