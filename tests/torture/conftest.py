@@ -41,7 +41,7 @@ class Figure:
         self.tried, self.passed = Counter[str](), Counter[str]()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = report.nodeid.rpartition("/")[2].partition("[")[0]
+        name = report.nodeid.partition("[")[0].rpartition("/")[2]
         if report.when == "call" or report.failed:
             self.tried[name] += 1
             self.passed[name] += report.passed
