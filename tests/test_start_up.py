@@ -89,6 +89,11 @@ def test_neither_help_nor_a_wrong_configuration_or_path_waits_for_torch(tmp_path
         assert problem in messages and not imported, arguments
 
 
+def test_help_of_commands_that_name_only_files_and_runs_imports_no_numpy(tmp_path: Path) -> None:
+    cases = [[command, "--help"] for command in ("train", "prepare", "score", "report", "serve", "export")]
+    assert all(not imported for _, imported in run_commands(cases, ("numpy", "sentencepiece"), tmp_path))
+
+
 def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:
     save_run(tmp_path / "run", ATTENTIONS[0])
     (tmp_path / "line.txt").write_text("oak elm\n", "utf-8")

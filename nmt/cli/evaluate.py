@@ -10,7 +10,6 @@ from nmt.cli.terminal import say
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import format_alignment, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
-from nmt.experiments.evaluation import Systems, score_alignment
 from nmt.files import run_name
 
 
@@ -50,6 +49,8 @@ def evaluate(
     """
     if (model is None) is (hypotheses is None):
         raise ConfigError("--model, --hypotheses: exactly one of the two is required")
+    from nmt.experiments.evaluation import Systems, score_alignment  # noqa: PLC0415  (slow to import)
+
     system = model or hypotheses or ""
     systems = Systems([(run_name(system), system)], source, reference, (), device, precision, decoding, say)
     links = None

@@ -14,13 +14,15 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config, dump_config
-from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError
 from nmt.files import refuse_links_outside, sync, why_unwritable, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
+
+if TYPE_CHECKING:  # SentencePiece and NumPy are slow to import
+    from nmt.data.tokenizer import Tokenizers
 
 MOST_NAMED = 3
 """The number of files that a message names."""
@@ -53,7 +55,7 @@ class RunDirectory(Checkpoints):
         return sorted(path.name for path in self.path.glob("[!.]*") if path.name not in known)
 
     def create(
-        self, config: Config, tokenizers: Tokenizers, report: Mapping[str, Any], manifest: Mapping[str, Any]
+        self, config: Config, tokenizers: "Tokenizers", report: Mapping[str, Any], manifest: Mapping[str, Any]
     ) -> None:
         """Write every file that exists before the first update."""
         self.tokenizer.mkdir(parents=True, exist_ok=True)
