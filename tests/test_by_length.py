@@ -12,7 +12,6 @@ from nmt.evaluation.by_length import (
     COLUMNS,
     SystemScores,
     bins_by_length,
-    bleu_by_length,
     format_rows,
     format_scores,
 )
@@ -68,9 +67,6 @@ def test_a_row_is_the_score_of_its_sentences() -> None:
     assert long.bleu == pytest.approx(inside.score)
     assert long.length_ratio == (7 + 4) / (7 + 6) == inside.sys_len / inside.ref_len  # the full stop is a word
     assert long.bleu_low < long.bleu < long.bleu_high
-    measured = lengths(SOURCES, "words")
-    of_bins = bleu_by_length(measured, HYPOTHESES, REFERENCES, "13a", (3, 5))
-    assert of_bins == {(0, 3): short.bleu, (6, 7): long.bleu}
 
 
 def test_one_sentence_has_no_spread_and_blank_references_no_ratio() -> None:

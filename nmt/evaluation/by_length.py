@@ -110,21 +110,6 @@ def bins_by_length(lengths: Integers, edges: Sequence[int]) -> dict[int, Bin]:
     return bins
 
 
-def bleu_by_length(
-    lengths: Integers,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    tokenizer: BleuTokenizer,
-    bins: Sequence[int],
-) -> dict[tuple[int, int], float]:
-    """Compute BLEU of one system in each bin that has sentences, by its shortest and longest length."""
-    statistics = sentence_statistics(hypotheses, references, tokenizer)
-    return {
-        (low, high): float(bleu_of_statistics(statistics[members].sum(axis=0)))
-        for low, high, members in bins_by_length(lengths, bins).values()
-    }
-
-
 # --- the scoring of a test set ----------------------------------------------------------------------------------------
 
 

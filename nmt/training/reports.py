@@ -65,13 +65,9 @@ class Log:
             if isinstance(value, float) and not math.isfinite(value):
                 values[name] = None
         self._metrics.write(_line({"step": step, "split": split, **values}))
-        self.scalars(step, split, values)
-
-    def scalars(self, step: int, group: str, values: Mapping[str, Any]) -> None:
-        """Write the numbers among the values to TensorBoard, as ``group/name``."""
         for name, value in values.items():
-            if isinstance(value, int | float) and math.isfinite(value):
-                self._event(step, summary=scalars_and_images.scalar(f"{group}/{name}", value))
+            if isinstance(value, int | float):
+                self._event(step, summary=scalars_and_images.scalar(f"{split}/{name}", value))
 
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
@@ -219,8 +215,7 @@ def summary(
 ) -> Iterator[str]:
     """Describe data, vocabulary, model, machine and length of a run, a line each."""
     tokenizers, pairs, device = prepared.tokenizers, len(prepared.train), machine.device
-    parts = parameters_by_part(model)
-    parameters = sum(parts.values())
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     tested = f"{len(prepared.test_pairs):,} in the test set" if prepared.test_pairs else "no test set"
     yield (
         f"data: {pairs:,} training pairs, {extent.tokens:,} target tokens in an epoch; "
@@ -234,7 +229,6 @@ def summary(
         f"model: {parameters:,} parameters, {format_of(machine.precision)} on {device}"
         f"{f', {machine.world.size} processes' if machine.world.size > 1 else ''}"
     )
-    yield f"parameters: {', '.join(f'{part} {count:,}' for part, count in parts.items())}"
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _threads()
     yield f"machine: {name}, {'fused' if machine.kernels == 'auto' else 'plain'} kernels"
     yield (
@@ -246,18 +240,6 @@ def summary(
             f"warning: data.train: {pairs:,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns "
             "to translate a natural language"
         )
-
-
-def parameters_by_part(model: Seq2Seq) -> dict[str, int]:
-    """Count the parameters of the encoder, the attention, the rest of the decoder, ..., in the model's order; one that
-    several parts share counts for the first of them."""
-    attention = getattr(model.decoder, "attention", None)
-    attending = {id(each) for each in attention.parameters()} if isinstance(attention, torch.nn.Module) else set()
-    counts: dict[str, int] = {}
-    for name, parameter in model.named_parameters():
-        part = "attention" if id(parameter) in attending else name.partition(".")[0].replace("_", " ")
-        counts[part] = counts.get(part, 0) + parameter.numel()
-    return counts
 
 
 def _threads() -> str:

@@ -18,10 +18,9 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError, of_key
 from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
-from nmt.evaluation.by_length import bleu_by_length
 from nmt.evaluation.figures.attention import attention_image
 from nmt.evaluation.metrics import Evidence, scores_of
-from nmt.evaluation.writing import Unit, lengths, tokenizer_of_run, unit_of
+from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, Say, counted, counted_early
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
@@ -50,8 +49,6 @@ class ValidationSet:
     """Those that are translated, as text."""
     gold: GoldPairs | None
     bleu_tokenizer: BleuTokenizer
-    source_unit: Unit
-    bins: Sequence[int]
 
     @classmethod
     def of(cls, config: Config, prepared: PreparedData, gold: GoldPairs | None, say: Say) -> Self:
@@ -66,15 +63,7 @@ class ValidationSet:
         tokenizer, note = tokenizer_of_run(config, [pair.target for pair in pairs])
         if note is not None:
             say(note)
-        return cls(corpus, pairs, gold, tokenizer, unit_of(config.data.source_language), config.evaluation.bins)
-
-    def by_length(self, hypotheses: Sequence[str]) -> dict[str, float]:
-        """BLEU of translations of ``pairs`` by the bin of the source length, whose name sorts by length."""
-        measured = lengths([pair.source for pair in self.pairs], self.source_unit)
-        references = [pair.target for pair in self.pairs]
-        bleu = bleu_by_length(measured, hypotheses, references, self.bleu_tokenizer, self.bins)
-        width = len(str(max(high for _, high in bleu)))
-        return {f"{low:0{width}}-{high:0{width}}": value for (low, high), value in bleu.items()}
+        return cls(corpus, pairs, gold, tokenizer)
 
 
 class Validator:
@@ -162,8 +151,7 @@ class Validator:
         return [sorted(links) for links in likeliest(weights)]
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
-        """Write BLEU by length, the samples, and the attention in some of them."""
-        self.log.scalars(update, "validation/bleu_by_length", self.data.by_length(hypotheses))
+        """Write the samples, and the attention in some of them."""
         shown = list(zip(self.data.pairs, hypotheses, strict=True))[: self.config.validation.samples]
         if not shown:
             return
