@@ -76,7 +76,7 @@ class Command:
         hints = get_type_hints(self.function, include_extras=True)
         for name, parameter in inspect.signature(self.function).parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
-                yield from _options_of_section(name)
+                yield from _decoding_options()
                 continue
             annotation, many = _without_none(hints[name]), False
             if get_origin(annotation) is list:
@@ -150,23 +150,24 @@ class Option(NamedTuple):
     def paths(self, given: Any) -> Iterator[NamedPath]:
         """Yield the paths that are among the values given."""
         value = Value.of(self.annotation)
-        for each in (given or ()) if self.many else [given]:
-            if each is None or not (value.check or value.written):
-                continue
+        if given is None or not (value.check or value.written):
+            return
+        for each in given if self.many else [given]:
             label, path = value.metavar if self.positional else self.flag, each
-            if isinstance(each, tuple):
+            if isinstance(each, tuple):  # NAME=PATH
                 label, path = f"{label} {'='.join(each)}", each[1]
             if len(value.endings) > 1:
                 label = f"{label} {path}:"
             yield from (NamedPath(label, f"{path}{end}", value.written, value.check) for end in value.endings)
 
 
-def _options_of_section(section: str) -> Iterator[Option]:
-    """Yield an option for each key of the section ``decoding``."""
+def _decoding_options() -> Iterator[Option]:
+    """Yield an option for each key of the section ``decoding``; without a value, that of the run holds."""
     for name, field in Decoding.model_fields.items():
         meaning = re.sub(r"\s+", " ", field.description or "").removesuffix(".")
-        text = f"{meaning[0].lower()}{meaning[1:]} (default: {section}.{name} of the run)"
-        yield Option(name, Annotated[field.annotation, *field.metadata], False, False, argparse.SUPPRESS, section, text)
+        text = f"{meaning[0].lower()}{meaning[1:]} (default: decoding.{name} of the run)".replace("%", "%%")
+        annotation: Any = Annotated[field.annotation, *field.metadata]
+        yield Option(name, annotation, False, False, argparse.SUPPRESS, "decoding", text)
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, tuple[str, str]], str]:

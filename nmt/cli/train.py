@@ -63,9 +63,8 @@ def train(
             train_run(loaded, resume=resume, overwrite=overwrite, say=say, stop_request=stop, world=world)
         except Stopped:
             if world.writes:
-                again = shlex.join(["nmt-train"] * (world.size == 1) + ["--resume", "--output", run])
-                same = "the same torchrun command and " if world.size > 1 else ""
-                say(Result(f"stopped; continue with: {same}{again}"))
+                same = "nmt-train" if world.size == 1 else "the same torchrun command and"
+                say(Result(f"stopped; continue with: {same} {shlex.join(['--resume', '--output', run])}"))
             return stop.exit_code
         if world.writes:
             commands = [["nmt-translate", "--model", run], ["tensorboard", "--logdir", run]]

@@ -84,6 +84,11 @@ def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Ten
     """Extend the live hypotheses by one token: the ``width`` that live on, and the ended ones.
 
     log_probs (B * P, V) of P live hypotheses of each sentence; last (B,): whether no other token may follow.
+
+    For example, one sentence and a width of 2: the two hypotheses have the log-probabilities -1 and -2, and their best
+    three tokens are a -0.5, EOS -1, b -3 and EOS -0.1, c -0.2, a -4. The best four candidates are a -1.5 and EOS -2.0
+    of the first, EOS -2.1 and c -2.2 of the second. a and c live on. EOS -2.0 ends; EOS -2.1 is not within the best
+    two, and is dropped.
     """
     sentences, parents = beam.log_probs.shape
     # the survivors and, ranked before them, perhaps EOS: no parent contributes more than its best width + 1
