@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 _SCRATCH = tempfile.TemporaryDirectory(prefix="nmt-tests-")
 os.environ.update(  # here, before anything imports matplotlib or datasets, which read them once
@@ -22,6 +23,8 @@ os.environ.update(  # here, before anything imports matplotlib or datasets, whic
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports a kernel
 torch.set_num_threads(1)  # the models of the tests are too small to share
+settings.register_profile("no deadline", deadline=None)  # on a busy machine any example may take long
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True)

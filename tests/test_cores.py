@@ -1,8 +1,6 @@
 """The cores that a process may use, and how threads share them with other programs."""
 
 import os
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import Mock
@@ -54,19 +52,6 @@ def test_threads_sleep_soon_and_are_as_many_as_a_limit_allows_unless_the_user_ch
     monkeypatch.setattr(os, "environ", dict(chosen))
     share_cores()
     assert os.environ == expected
-
-
-def test_a_command_says_how_threads_wait_before_pytorch_starts_them() -> None:
-    script = (
-        "import os, sys\n"
-        "from nmt.cli import train\n"
-        "assert 'torch' not in sys.modules\n"
-        "train.main(['--help'])\n"
-        "print('spins:', os.environ.get('GOMP_SPINCOUNT'))\n"
-    )
-    quiet = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    ended = subprocess.run([sys.executable, "-c", script], env=quiet, capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == f"spins: {SPINS}"
 
 
 def test_the_time_of_other_programs_is_that_of_the_machine_without_the_own() -> None:

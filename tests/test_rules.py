@@ -71,7 +71,7 @@ def test_repeats_by_hand() -> None:
 
 
 @given(st.integers(0, 10_000), RULES, RULES, st.sampled_from([0.0, 1.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_full_width_beam_finds_all_that_the_rules_permit(
     seed: int, first: Plainly, second: Plainly, alpha: float
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_full_width_beam_finds_all_that_the_rules_permit(
 
 
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=2, max_size=4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_search_obeys_and_no_sentence_minds_its_neighbors(seed: int, each: list[Plainly]) -> None:
     each = [Plainly(each[0].n, plainly.least) for plainly in each]
     lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]

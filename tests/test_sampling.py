@@ -33,7 +33,7 @@ def test_top_p_by_hand() -> None:
 
 
 @given(st.integers(0, 10_000), st.floats(0.2, 3.0), st.integers(1, 12), st.floats(0.01, 1.0))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_grid_of_uniforms_gives_the_probabilities(seed: int, temperature: float, top_k: int, top_p: float) -> None:
     logits = torch.randn(10, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
     grid = (torch.arange(1000, dtype=torch.double) + 0.5) / 1000
@@ -60,7 +60,7 @@ def test_uniforms_depend_on_the_seed_and_the_line_alone() -> None:
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_sample_does_not_depend_on_its_neighbours(seed: int) -> None:
     """Each token has a random number of its own."""
     model, lengths, sampling = ToyModel(seed, 4, sharpness=0.5), [3, 9, 1, 6], Sampling(1.2, seed=seed)

@@ -34,7 +34,7 @@ def test_finished_sentences_leave_the_batch() -> None:
 
 
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([0.0, 0.6, 1.0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> None:
     model = ToyModel(seed, len(lengths), sharpness=0.3)
     greedy = greedy_search(model, model.start(len(lengths)), limits(lengths), length_penalty=alpha)
@@ -43,7 +43,7 @@ def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> N
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> None:
     model, lengths = ToyModel(seed, 4, sharpness=1.0), [3, 9, 1, 6]
     together = beam_search(model, model.start(4), limits(lengths), beam_size=width, length_penalty=1.0, n_best=width)
@@ -54,7 +54,7 @@ def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> 
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_them(
     seed: int, width: int, alpha: float
 ) -> None:
@@ -116,7 +116,7 @@ def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha:
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([0.0, 0.7, 1.5]), st.integers(1, 12))
 @example(524, 1, 0.0, 7)  # two tokens are exactly as likely
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: float, most: int) -> None:
     """In half of the cases later tokens are ever surer, so that the length penalty lifts long hypotheses."""
     model = ToyModel(seed, 4, sharpness=1.0)
@@ -181,7 +181,7 @@ def test_impossible_tokens_are_never_emitted() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 9), st.integers(9, 700), st.sampled_from([3, 1000, 10**6]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randint(-levels, levels, (3, size), generator=generator) / 7

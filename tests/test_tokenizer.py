@@ -105,7 +105,7 @@ def test_a_large_corpus_is_sampled_evenly() -> None:
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "word", "character"])
 @given(st.integers(0, 10_000), st.sampled_from([1, 7, 150]), st.sampled_from(["", " ", "   "]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_first_pieces_of_a_long_line_are_those_of_the_whole(kind: str, seed: int, most: int, gap: str) -> None:
     """Of lines of one word, of many, and of words far apart."""
     tokenizer = learned(kind).source

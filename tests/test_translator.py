@@ -89,11 +89,6 @@ def test_output_does_not_depend_on_batches_windows_or_neighbours(
         assert [each.text for each in found] == [expected[place].text for place in places]
 
 
-def test_sampling_depends_on_the_seed(bahdanau: Translator) -> None:
-    first, second = (texts(bahdanau.stream(LINES, with_(GREEDY, sampling=Sampling(1.0, seed=seed)))) for seed in (1, 2))
-    assert first != second
-
-
 # --- what a translation holds -----------------------------------------------------------------------------------------
 
 
@@ -146,7 +141,7 @@ def test_lines_are_counted_batch_by_batch_before_they_come_out(bahdanau: Transla
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_text_gives_a_line_for_a_line(bahdanau: Translator, lines: list[str]) -> None:
     nasty = [*lines, "\x00", "a\x00b", "a\rb", "a\u2028b\u0085c", "日本 😀 \u202e\u0301", "</s> <s> <unk> ⁇"]
     for options in (GREEDY, BEAM):

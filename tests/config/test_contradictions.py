@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.config.configurations import MINIMAL, load, problems
-from tests.models import VARIANTS, model_config
 
 NARROW = "model.decoder.hidden=512"  # as wide as the annotations
 LUONG = "{type: luong, score: general%s}"
@@ -123,8 +122,3 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
 )
 def test_what_only_looks_like_a_contradiction_is_allowed(tmp_path: Path, overrides: tuple[str, ...]) -> None:
     load(tmp_path, MINIMAL, *overrides)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_no_variant_of_the_tests_contradicts_itself(variant: str) -> None:
-    assert list(model_config(variant).contradictions()) == []

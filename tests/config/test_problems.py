@@ -1,13 +1,9 @@
 """Problems of a configuration: each is reported with its key, what was found and what would be right."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from nmt.config import Config
-from nmt.config.problems import annotation_of, find, keys_by_name, variants_of
-from nmt.config.schema import Section
 from tests.config.configurations import MINIMAL, load, problems
 
 
@@ -45,14 +41,11 @@ from tests.config.configurations import MINIMAL, load, problems
         ("tokenizer.vocabulary=4", "tokenizer.vocabulary", "found 4; must be greater than or equal to 5"),
         ("tokenizer.shared=yes", "tokenizer.shared", "found 'yes'; must be a valid boolean"),
         ("training.updates=1.0", "training.updates", "found 1.0; must be a valid integer"),
-        ("training.updates=0", "training.updates", "found 0"),
-        ("training.label_smoothing=1", "training.label_smoothing", "found 1; must be less than 1"),
         ("training.label_smoothing=.nan", "training.label_smoothing", "found nan"),
         ("training.clip=1e999", "training.clip", "found inf; must be a finite number"),
         ("data.source_language=''", "data.source_language", "found ''; String should have at least 1 character"),
         ("data.test=test.en", "data.test", "one of the kinds source, tsv, jsonl, hub"),
         ("evaluation.bins=[5, x]", "evaluation.bins[1]", "found 'x'; must be a valid integer"),
-        ("evaluation.bins=[]", "evaluation.bins", "found a list of 0"),
         ("evaluation.bins=[5, 5]", "evaluation.bins", "ascending order"),
         ("training.optimizer={type: adam, betas: [0, 0, 0]}", "training.optimizer.betas", "found a list of 3"),
         # overrides that cannot be made
@@ -86,31 +79,6 @@ def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_sectio
     [problem] = problems(tmp_path, MINIMAL, "model.attention.type=none")
     assert problem.startswith("run.yaml: model.attention.score: has no effect with 'none'")
     assert problem.endswith("to replace the whole section: --set 'model.attention={type: none}'")
-
-
-# --- every key --------------------------------------------------------------------------------------------------------
-
-
-def test_every_key_of_the_schema_can_be_explained() -> None:
-    assert {"model.attention.score.hidden", "data.train.hub", "training.optimizer.betas", "seed"} <= keys()
-    assert find(("training", "optimizer", "adam", "betas", 1)).key == "training.optimizer.betas[1]"
-    sections: list[type[Section]] = [Config]
-    for section in sections:
-        annotations = [annotation_of(section, name) for name in section.model_fields]
-        sections.extend(variant for annotation in annotations for variant in variants_of(annotation).values())
-    ours = {section for section in descendants(Section) if section.__module__.startswith("nmt.config.schema.")}
-    assert {section for section in ours if not section.__subclasses__()} <= set(sections) <= ours
-
-
-def descendants(section: type[Section]) -> Iterator[type[Section]]:
-    for child in section.__subclasses__():
-        yield child
-        yield from descendants(child)
-
-
-def keys() -> set[str]:
-    """The keys of the schema, whole."""
-    return {key for each in keys_by_name().values() for key in each}
 
 
 def test_a_key_cannot_break_the_line_of_a_message(tmp_path: Path) -> None:
