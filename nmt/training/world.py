@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -27,8 +26,6 @@ Item = TypeVar("Item")
 Json = Any
 PATIENCE = timedelta(hours=24)
 """How long a process waits for another that prepares data or starts late."""
-SIGN_SECONDS = 5.0
-"""Seconds in which the other processes report that they are waiting, too."""
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun, or another launcher, sets for each process."""
 
@@ -215,12 +212,11 @@ class _Processes(World):
         self.rank, self.size = int(rank), int(size)
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.writes = self.rank == 0
-        self._store = _store(self.seconds)
-        gpu = device.type == "cuda"
+        store, gpu = _store(patience), device.type == "cuda"
         with self._watched():
             distributed.init_process_group(
                 "cpu:gloo,cuda:nccl" if gpu else "gloo",
-                store=self._store,
+                store=store,
                 rank=self.rank,
                 world_size=self.size,
                 timeout=patience,
@@ -266,7 +262,7 @@ class _Processes(World):
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Say which process is missing."""
+        """Explain the errors of gloo and NCCL."""
         try:
             yield
         except RuntimeError as error:  # gloo has no other
@@ -281,27 +277,16 @@ class _Processes(World):
                 f"another process of the run has ended ({reason}); its own message says why, and without one the "
                 "line of torchrun that has its exit code (-9 is often a lack of memory)"
             )
-        silent = ", ".join(f"rank {rank}" for rank in self._silent()) or "the others"
         return (
-            f"waited {self.seconds:g} seconds in vain for {silent}; is the process or its machine stuck? "
+            f"waited {self.seconds:g} seconds in vain for another process; is it or its machine stuck? "
             "A higher training.timeout allows for slower ones"
         )
 
-    def _silent(self) -> list[int]:
-        """The processes that are not waiting as this one is: each of those leaves a sign."""
-        self._store.set(f"waited/{self.rank}", "1")
-        end = time.monotonic() + SIGN_SECONDS
-        silent = list(range(self.size))
-        while silent and time.monotonic() < end:
-            silent = [rank for rank in silent if not self._store.check([f"waited/{rank}"])]
-            time.sleep(0.1)
-        return silent
 
-
-def _store(seconds: float) -> Any:
+def _store(patience: timedelta) -> Any:
     """The store of torchrun, or of the first process. Raises ConfigError."""
     try:
-        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=seconds)))
+        store, _, _ = next(rendezvous("env://", timeout=patience))
     except ValueError as error:
         raise ConfigError(f"torch.distributed: {error}; start the processes with torchrun") from None
     except RuntimeError as error:
