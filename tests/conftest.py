@@ -27,6 +27,12 @@ settings.register_profile("no deadline", deadline=None)  # on a busy machine any
 settings.load_profile("no deadline")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the tests of a file share, a corpus and its cache; each names a run of its own."""
+    return tmp_path_factory.mktemp("shared")
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Another number of threads, which some tests set, would round differently in the tests after them."""

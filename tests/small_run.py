@@ -142,14 +142,10 @@ def pickles(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and is_pickle(path.read_bytes())]
 
 
-def train_whole_and_in_parts(configuration: Config, folder: Path, **training: Any) -> Config:
+def train_whole_and_in_parts(configuration: Config, folder: Path) -> Config:
     """Train at ``folder / "whole"``, and at ``folder / "parts"`` with a stop after three updates, resumed; return the
-    configuration of the first. ``training`` is as in :func:`config`."""
-    section = config(folder, **training).training
-    whole, parts = (
-        configuration.model_copy(update={"output": str(folder / name), "training": section})
-        for name in ("whole", "parts")
-    )
+    configuration of the first."""
+    whole, parts = (configuration.model_copy(update={"output": str(folder / name)}) for name in ("whole", "parts"))
     train(whole)
     train(parts, stop_after=3)
     assert "resumed after update 3" in train(parts, resume=True)

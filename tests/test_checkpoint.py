@@ -3,15 +3,17 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.errors import ConfigError, FileError
+from nmt.errors import CheckpointError, ConfigError, FileError
 from nmt.files import write_bytes, write_json, write_text
 from nmt.model import build_model
 from nmt.runs import checkpoints
@@ -47,8 +49,8 @@ def save_run(path: Path) -> RunDirectory:
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    return save_run(tmp_path_factory.mktemp("runs") / "run")
+def saved(folder: Path) -> RunDirectory:
+    return save_run(folder / "run")
 
 
 @pytest.fixture
@@ -76,8 +78,9 @@ def test_weights_and_training_state_come_back_bit_for_bit(tmp_path: Path) -> Non
     assert training.state == state
 
 
-def test_a_loaded_model_computes_what_the_saved_one_did(saved: RunDirectory) -> None:
-    loaded = load_run(saved.path, CPU)
+def test_a_loaded_model_computes_what_the_saved_one_did(run: RunDirectory, tmp_path: Path) -> None:
+    """A run that was moved needs no other file."""
+    loaded = load_run(run.path.rename(tmp_path / "elsewhere"), CPU)
     original = network(loaded.tokenizers, ATTENTIONS[0])
     assert equal(loaded.model.state_dict(), original.state_dict())
     assert not loaded.model.training
@@ -102,12 +105,8 @@ def test_tied_tensors_are_saved_once_and_come_back_tied(tie: str, tmp_path: Path
 
 def test_what_shares_memory_is_named_once() -> None:
     tensor = torch.ones(4)
-    assert unshared({"a": tensor, "b": tensor, "c": tensor[1:], "d": torch.empty(0), "e": torch.empty(0)}).keys() == {
-        "a",
-        "c",
-        "d",
-        "e",
-    }
+    found = unshared({"a": tensor, "b": tensor, "c": tensor[1:], "d": torch.empty(0), "e": torch.empty(0)})
+    assert [*found] == ["a", "c", "d", "e"]
 
 
 def test_average_is_the_mean() -> None:
@@ -116,11 +115,6 @@ def test_average_is_the_mean() -> None:
     assert mean["w"].tolist() == [[1.0, 2.0]] and mean["w"].dtype == torch.float32
     torch.testing.assert_close(mean["b"], torch.tensor([0.3]))
     assert equal(average([TENSORS | {"b": torch.ones(2)}]), TENSORS | {"b": torch.ones(2)})
-
-
-def test_a_run_that_was_moved_needs_no_other_file(run: RunDirectory, saved: RunDirectory, tmp_path: Path) -> None:
-    moved = run.path.rename(tmp_path / "elsewhere")
-    assert equal(load_run(moved, CPU).model.state_dict(), load_run(saved.path, CPU).model.state_dict())
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -140,28 +134,29 @@ def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> N
         load_run(run.path, CPU)
 
 
-@pytest.mark.parametrize("part", [*PARTS, "manifest.json", "checkpoints/best/sha256.json"])
+STATE = ["checkpoints/last/training.safetensors", "checkpoints/last/training.json"]
+
+
+@pytest.mark.parametrize("part", [*PARTS, "manifest.json", "checkpoints/best/sha256.json", *STATE])
 def test_a_file_outside_the_run_is_not_read(run: RunDirectory, part: str, tmp_path: Path) -> None:
+    run.save("last", TENSORS, TrainingCheckpoint(TENSORS, {}))
     (run.path / part).unlink()
     (tmp_path / "outside").write_bytes(b"secret")  # an error about its content would show that it was read
     (run.path / part).symlink_to(tmp_path / "outside")
     with pytest.raises(FileError, match=rf"{part}: a link out of the run directory, to {tmp_path}/outside"):
-        load_run(run.path, CPU)
+        run.training("last") if part in STATE else load_run(run.path, CPU)
 
 
-def test_what_is_no_run_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(FileError) as missing:
-        load_run(tmp_path / "nowhere", CPU)
-    assert str(missing.value) == f"{tmp_path}/nowhere: no such run directory; nmt-train makes one"
-    with pytest.raises(FileError) as empty:
-        load_run(tmp_path, CPU)
-    assert str(empty.value) == f"{tmp_path}/config.yaml: missing; {tmp_path} is not a run directory of nmt-train"
-
-
-def test_a_run_that_was_never_validated_says_so(run: RunDirectory) -> None:
-    shutil.rmtree(run.checkpoints / "best", ignore_errors=True)
-    with pytest.raises(FileError, match=r"best: missing; a run has it after its first validation$"):
-        load_run(run.path, CPU)
+def test_what_is_no_run_or_has_no_weights_is_said(run: RunDirectory, tmp_path: Path) -> None:
+    shutil.rmtree(run.checkpoints / "best")
+    for path, problem in (
+        (tmp_path / "nowhere", f"{tmp_path}/nowhere: no such run directory; nmt-train makes one"),
+        (tmp_path, f"{tmp_path}/config.yaml: missing; {tmp_path} is not a run directory of nmt-train"),
+        (run.path, f"{run.checkpoints}/best: missing; a run has it after its first validation"),
+    ):
+        with pytest.raises(FileError) as error:
+            load_run(path, CPU)
+        assert str(error.value) == problem
 
 
 def test_a_tokenizer_that_was_changed_is_seen(run: RunDirectory) -> None:
@@ -189,9 +184,8 @@ def test_weights_that_do_not_fit_are_all_named() -> None:
     )
 
 
-@pytest.mark.parametrize("content", [b"", b'{"update": ', b"\xff", b"[" * 100_000], ids=range(4))
-def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> None:
-    run = RunDirectory(tmp_path)
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000], ids=range(3))
+def test_a_damaged_training_state_is_named(run: RunDirectory, content: bytes) -> None:
     run.save("last", TENSORS, TrainingCheckpoint({}, {}))
     (run.checkpoints / "last" / "training.json").write_bytes(content)
     reseal(run.checkpoints / "last")
@@ -199,15 +193,30 @@ def test_a_damaged_training_state_is_named(tmp_path: Path, content: bytes) -> No
         run.training("last")
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    write_bytes(tmp_path / "a", b"1")
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path / 'a'}'"):
-        write_bytes(tmp_path / "a", b"2")
-    assert (tmp_path / "a").read_bytes() == b"1"
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("model.safetensors", lambda content: content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]),
+        ("training.safetensors", lambda content: content[: len(content) // 2]),
+        ("training.json", lambda content: b""),
+    ],
+)
+def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
+    tmp_path: Path, file: str, damage: Callable[[bytes], bytes]
+) -> None:
+    """Where all is damaged, all is named."""
+    run, said = RunDirectory(tmp_path), list[str]()
+    for each in (1, 2):
+        run.save("last", weights_of(each), TrainingCheckpoint(weights_of(each), {"update": each}))
+    last, previous = (run.checkpoints / name / file for name in ("last", "previous"))
+    last.write_bytes(damage(last.read_bytes()))
+    assert run.resumable(said.append) == "previous"
+    [line] = said
+    assert line.startswith(f"{last}: ") and line.endswith("checkpoints/previous, which is older")
+    previous.unlink()
+    with pytest.raises(CheckpointError) as error:
+        run.resumable(said.append)
+    assert [line.partition(": ")[0] for line in error.value.problems[:2]] == [str(last), str(previous)]
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
@@ -246,8 +255,7 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before(
         crash_at_rename(patch, number)
         with pytest.raises(Crash):
             run.save("last", weights_of(2))
-    assert run.has("last")
-    assert equal(run.weights("last"), weights_of(1))
+    assert run.has("last") and equal(run.weights("last"), weights_of(1))
     with monkeypatch.context() as patch:  # and again, now that nothing is in its place
         crash_at_rename(patch, 1)
         with pytest.raises(Crash):
@@ -301,19 +309,16 @@ def test_a_run_that_has_vanished_does_not_come_back_in_parts(tmp_path: Path) -> 
     assert not run.path.exists()
 
 
-def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RunDirectory(tmp_path)
+def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, full = RunDirectory(tmp_path), "No space left on device"
     run.save("last", weights_of(1))
-
-    def full(path: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("nmt.runs.checkpoints.sync", full)
-        with pytest.raises(FileError) as error:
-            run.save("last", weights_of(2))
-    assert str(error.value) == f"{run.checkpoints}/last: cannot be written: [Errno 28] No space left on device"
-    assert equal(run.weights("last"), weights_of(1))
+    write_bytes(tmp_path / "a", b"1")
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, full)))
+    with pytest.raises(FileError, match=rf"^{run.checkpoints}/last: cannot be written: \[Errno 28\] {full}"):
+        run.save("last", weights_of(2))
+    with pytest.raises(OSError, match=f"{full}: '{tmp_path / 'a'}'"):
+        write_bytes(tmp_path / "a", b"2")
+    assert equal(run.weights("last"), weights_of(1)) and (tmp_path / "a").read_bytes() == b"1"
 
 
 # --- the folder -------------------------------------------------------------------------------------------------------
@@ -387,14 +392,13 @@ def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
-    with run.locked(print):
-        with pytest.raises(ConfigError) as error, RunDirectory(run.path).locked(print):
+    for _ in range(2):
+        with (
+            run.locked(print),
+            pytest.raises(ConfigError, match=f"^output: another nmt-train is running in {run.path}; "),
+            RunDirectory(run.path).locked(print),
+        ):
             pass
-        assert str(error.value) == (
-            f"output: another nmt-train is running in {run.path}; let it finish, stop it, or name another --output"
-        )
-    with run.locked(print):
-        pass
     assert list(run.path.iterdir()) == []
 
 

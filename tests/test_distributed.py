@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import Config
-from nmt.data.dataset import PreparedData, prepare
-from nmt.data.epochs import training_batches
+from nmt.data import epochs
+from nmt.data.dataset import prepare
 from nmt.errors import ConfigError, Stopped
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
@@ -31,10 +31,10 @@ from nmt.training.train import make_model, make_trainer
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
-from nmt.training.world import ONE_PROCESS, World
+from nmt.training.world import ONE_PROCESS, World, seed_apart
 from tests.processes import KILLED, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, train
-from tests.training.trainers import KINDS, NO_DROPOUT, batch_of, cramp, not_finite, parameters, spoil, update
+from tests.training.trainers import KINDS, NO_DROPOUT, batch_of, not_finite, parameters, spoil, update
 
 SGD = {"type": "sgd", "learning_rate": 3.0}
 CPU = torch.device("cpu")
@@ -108,34 +108,41 @@ def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path) -
 
 
 class OfTwo(World):
-    """One of two equal processes."""
+    """One of two processes, the other of which has twice as much."""
 
     size = 2
 
+    def __init__(self, rank: int = 0) -> None:
+        self.rank = rank
+
     def sum(self, tensor: Tensor) -> Tensor:
-        """Twice the tensor."""
-        return tensor.mul_(2)
+        """Three times the tensor."""
+        return tensor.mul_(3)
 
 
 def sum_of(world: World, batches: int, precision: torch.dtype = torch.float32) -> tuple[nn.Linear, Accumulation]:
-    """The sum of a weight with two numbers, and of a bias."""
+    """The sum of a weight with two numbers, and of a bias; the layer has a moving average."""
     layer = nn.Linear(2, 1)
+    layer.register_buffer("average", torch.tensor(1.0))
     return layer, Accumulation(layer, world, batches, precision)
 
 
 def test_gradients_are_summed_over_batches_and_processes() -> None:
-    """A parameter that this process has not used may have a gradient in another; what is undone does not count."""
+    """A parameter that this process has not used may have a gradient in another. Averages, as of REINFORCE's rewards,
+    change by the mean of all. What is undone does not count."""
     layer, each = sum_of(OfTwo(), 2)
     for factors in ((5.0,), (1.0, 2.0)):
         each.begin()
         for factor in factors:
             (factor * layer.weight).sum().backward()
+            layer.get_buffer("average").add_(factor)
             each.add()
         if len(factors) == 1:
             each.undo()
     each.finish()
-    assert layer.weight.grad is not None and layer.weight.grad.tolist() == [[2 * 3.0] * 2]
+    assert layer.weight.grad is not None and layer.weight.grad.tolist() == [[3 * 3.0] * 2]
     assert layer.bias.grad is not None and not layer.bias.grad.any()
+    assert layer.get_buffer("average") == 1 + 3 * 3.0 / 2
 
 
 @pytest.mark.parametrize(("precision", "expected"), [(torch.float32, 1.0), (torch.bfloat16, 0.0)])
@@ -155,16 +162,20 @@ def test_gradients_in_fp32_are_summed_in_float64(precision: torch.dtype, expecte
 def test_what_one_process_adds_up_itself_has_no_sum() -> None:
     """A sum takes memory: 8 bytes a parameter in float64, 4 in fp32."""
     half, single = torch.bfloat16, torch.float32
-    cases: list[tuple[World, int, torch.dtype]] = [
-        (ONE_PROCESS, 2, single),
-        (ONE_PROCESS, 1, single),
-        (ONE_PROCESS, 2, half),
-        (OfTwo(), 1, half),
+    assert [sum_of(ONE_PROCESS, *case)[1].total is not None for case in ((2, single), (1, single), (2, half))] == [
+        True,
+        False,
+        False,
     ]
-    assert [sum_of(*case)[1].total is not None for case in cases] == [True, False, False, True]
+    assert sum_of(OfTwo(), 1, half)[1].total is not None
 
 
-ADAM = {"type": "adam", "learning_rate": 1e-2}
+def test_processes_draw_other_random_numbers() -> None:
+    drawn = []
+    for rank, made in ((0, 0), (1, 0), (1, 1), (1, 0)):
+        seed_apart(OfTwo(rank), 1, made)
+        drawn.append(torch.rand(()).item())
+    assert len(set(drawn)) == 3 and drawn[1] == drawn[3]
 
 
 def trained(world: World, folder: str, output: str, training: dict[str, Any]) -> list[str]:
@@ -174,18 +185,14 @@ def trained(world: World, folder: str, output: str, training: dict[str, Any]) ->
     return said
 
 
-@pytest.mark.parametrize(
-    ("size", "length"),
-    [(2, {"updates": 6}), (3, {"updates": 5, "optimizer": ADAM})],
-)
-def test_a_run_of_processes_is_the_run_of_one(folder: Path, size: int, length: dict[str, Any]) -> None:
+def test_a_run_of_processes_is_the_run_of_one(folder: Path) -> None:
     """Losses, weights, validations, the average and the test set; two batches of each process make an update."""
-    training: dict[str, Any] = {"accumulation": 2, "average": 2, "log_every": 1, **length}
-    name = f"{size}-{length['updates']}"
-    train(exact(folder, f"alone-{name}", **(training | {"accumulation": 2 * size})))
-    first, *others = run_processes(trained, size, str(folder), f"shared-{name}", training)
+    training: dict[str, Any] = {"updates": 5, "average": 2, "log_every": 1}
+    training["optimizer"] = {"type": "adam", "learning_rate": 1e-2}
+    train(exact(folder, "alone", **training, accumulation=6))
+    first, *others = run_processes(trained, 3, str(folder), "shared", training | {"accumulation": 2})
     assert first and not any(others)  # one of them speaks
-    alone, shared = folder / f"alone-{name}", folder / f"shared-{name}"
+    alone, shared = folder / "alone", folder / "shared"
     for one, other in zip(metrics(alone), metrics(shared), strict=True):
         assert one.keys() == other.keys()
         for key in one.keys() - {"seconds", "target_tokens_per_second"}:
@@ -196,58 +203,34 @@ def test_a_run_of_processes_is_the_run_of_one(folder: Path, size: int, length: d
     assert differences.norm() <= 1e-6 * torch.stack([tensor.norm() for tensor in expected.values()]).norm()
     for name in ("test.hypotheses.txt", "tokenizer/source.model"):
         assert (shared / name).read_bytes() == (alone / name).read_bytes(), name
-    assert json.loads((shared / "manifest.json").read_text())["processes"] == size
+    assert json.loads((shared / "manifest.json").read_text())["processes"] == 3
 
 
 # --- a lost process, another number of processes ----------------------------------------------------------------------
 
 
-class Watched:
-    """A training set that notes the epoch and the pairs of the last batch in ``last``."""
-
-    def __init__(self, pairs: Any, last: list[Any], epoch: int = 0) -> None:
-        self.pairs, self.last, self.epoch = pairs, last, epoch
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.pairs, name)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def in_epoch(self, epoch: int) -> "Watched":
-        """The same pairs in every epoch."""
-        return Watched(self.pairs, self.last, epoch)
-
-    def rows(self, indices: Any) -> Any:
-        """As the training set has it."""
-        self.last[:] = [self.epoch, list(map(int, indices))]
-        return self.pairs.rows(indices)
-
-
 def trained_until_killed(world: World, folder: str, output: str, updates: int, kill: int | None, resume: bool) -> None:
     """Train; the last process is killed in its ``kill``-th update. Each process notes the pairs of each batch."""
-    path = Path(folder) / output
-    last: list[Any] = []
+    real_deal, real, dealt = epochs._batches, epochs.training_batches, list[Any]()
+    notes = (Path(folder) / f"{output}.pairs-{time.time_ns()}-{world.rank}").open("w", buffering=1)
 
-    def narrow(prepared: PreparedData) -> PreparedData:
-        watched: Any = Watched(prepared.train, last)
-        return replace(prepared, train=watched)
-
-    real = training_batches
-    notes = (path.parent / f"{output}.pairs-{time.time_ns()}-{world.rank}").open("w", buffering=1)
+    def deal(*arguments: Any) -> Iterator[Any]:
+        for each in real_deal(*arguments):
+            dealt.append(each)
+            yield each
 
     def noted(*arguments: Any, **options: Any) -> Iterator[Any]:
         for count, (after, batch) in enumerate(real(*arguments, **options), 1):
             if count == kill and world.rank == world.size - 1:
                 kill_self()
-            notes.write(json.dumps([[after.epoch, after.batch], *last]) + "\n")
+            _, rows, end = dealt[world.rank - world.size]
+            epoch = end.epoch if end.batch else end.epoch - 1
+            notes.write(json.dumps([[after.epoch, after.batch], epoch, [*map(int, rows)]]) + "\n")
             yield after, batch
 
     training = {"updates": updates, "save_every": 2, "validation": {"every": 1000, "first": None}}
-    with patch.object(trainer_module, "training_batches", noted), notes:
-        train_run(
-            exact(Path(folder), output, **training), say=lambda line: None, narrow=narrow, resume=resume, world=world
-        )
+    with patch.object(epochs, "_batches", deal), patch.object(trainer_module, "training_batches", noted), notes:
+        train_run(exact(Path(folder), output, **training), say=lambda line: None, resume=resume, world=world)
 
 
 def position(run: Path) -> list[int]:
@@ -284,39 +267,35 @@ def test_an_epoch_has_every_pair_once_whatever_number_of_processes_is_killed(fol
 # --- agreement --------------------------------------------------------------------------------------------------------
 
 
-def with_fault(world: World, folder: str, fault: str) -> dict[str, Any]:
-    """One update in which the second process alone has a problem, and one without."""
-    with trainer_of(exact(Path(folder)), world) as trainer:
-        if world.rank == 1 and fault == "memory":
-            cramp(trainer, 0, calls=[1])
-        elif world.rank == 1:
-            spoil(trainer, not_finite(KINDS[0]), [1])
-        for _ in range(2):
-            update(trainer, [batch_of(trainer, [world.rank, 2 + world.rank])])
-        progress = trainer.progress
-        return {
-            "skipped": progress.skipped,
-            "halved": progress.halved,
-            "parameters": parameters(trainer).tolist(),
-        }
+def with_faults(world: World, folder: str) -> list[dict[str, Any]]:
+    """One update in which the second process alone has a problem, and one without; for each kind of problem."""
+    found = []
+    for fault in (not_finite(KINDS[0]), short_of_memory):
+        with trainer_of(exact(Path(folder)), world) as trainer:
+            if world.rank == 1:
+                spoil(trainer, fault, [1])
+            for _ in range(2):
+                update(trainer, [batch_of(trainer, [world.rank, 2 + world.rank])])
+            counts = {"skipped": trainer.progress.skipped, "halved": trainer.progress.halved}
+            found.append(counts | {"parameters": parameters(trainer).tolist()})
+    return found
 
 
-def test_an_update_that_is_not_finite_in_one_process_is_skipped_by_all(folder: Path) -> None:
-    first, second = run_processes(with_fault, 2, str(folder), "nan")
-    assert first == second
-    assert (first["skipped"], first["halved"]) == (1, 0)
+def short_of_memory(*_: Any) -> Tensor:
+    raise torch.OutOfMemoryError
 
 
-def test_a_process_without_memory_makes_all_halve_their_batches(folder: Path) -> None:
-    """The update is the same; no process waits for another."""
+def test_an_update_that_fails_in_one_process_is_skipped_or_halved_by_all(folder: Path) -> None:
+    """The update with halves is the same; no process waits for another."""
     with trainer_of(exact(folder), ONE_PROCESS) as trainer:
         for _ in range(2):
             update(trainer, [batch_of(trainer, [0, 1, 2, 3])])
         expected = parameters(trainer)
-    first, second = run_processes(with_fault, 2, str(folder), "memory")
+    first, second = run_processes(with_faults, 2, str(folder))
     assert first == second
-    assert (first["skipped"], first["halved"]) == (0, 1)
-    assert (torch.tensor(first["parameters"]) - expected).norm() <= 1e-6 * expected.norm()
+    lost, halved = first
+    assert (lost["skipped"], lost["halved"], halved["skipped"], halved["halved"]) == (1, 0, 0, 1)
+    assert (torch.tensor(halved["parameters"]) - expected).norm() <= 1e-6 * expected.norm()
 
 
 def stopped(world: World, folder: str) -> bool:

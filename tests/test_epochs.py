@@ -274,9 +274,8 @@ def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
 
 def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
     """Sampled segmentations, links, a tag, a part of one corpus, several times the other."""
-    how: dict[str, Any] = {"updates": 6, "batch_tokens": 900, **GUIDED}
-    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, sampled(BPE), **how)
-    whole = train_whole_and_in_parts(chosen, tmp_path, **how)
+    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, sampled(BPE), updates=6, batch_tokens=900, **GUIDED)
+    whole = train_whole_and_in_parts(chosen, tmp_path)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []
     data = chosen.data.model_copy(update={"train": chosen.data.train.model_copy(update={"temperature": 2.0})})
     tokenizer = configuration(tmp_path, sampled(BPE, alpha=0.2)).tokenizer

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from nmt.config import Config
 from nmt.errors import CheckpointError
@@ -19,21 +18,18 @@ from nmt.runs.tensors import load_tensors
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
 from tests.comparison import differences, reseal
-from tests.small_run import Stop, config, metrics, train
+from tests.small_run import Stop, config, metrics, train, train_whole_and_in_parts
 from tests.test_checkpoint import Crash, crash_at_rename
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus and its cache; each test names a run of its own."""
-    return tmp_path_factory.mktemp("training")
-
-
 VARIANTS: dict[str, dict[str, Any]] = {
-    "accumulation": {"accumulation": 2, "average": 2},
-    "plateau": {"schedule": {"type": "plateau", "patience": 0}, "optimizer": {"type": "adam", "learning_rate": 0.5}},
+    "recurrent": {
+        "accumulation": 2,
+        "average": 2,
+        "schedule": {"type": "plateau", "patience": 0},
+        "optimizer": {"type": "adam", "learning_rate": 0.5},
+        "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5},
+    },
     "transformer": {"attention": "transformer"},
-    "sampled inputs": {"scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5}},
 }
 
 
@@ -58,23 +54,17 @@ def train_until_crash(configuration: Config, update: int = 0, method: str = "upd
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_stopped_and_resumed_is_never_stopped(folder: Path, variant: str) -> None:
+def test_stopped_and_resumed_is_never_stopped(folder: Path, tmp_path: Path, variant: str) -> None:
     # 3 is in the middle of an epoch, between two progress lines and between two validations
     common: dict[str, Any] = {
         "updates": 6,
         "log_every": 4,
         "validation": {"every": 2, "metric": "loss", "sentences": 3},
     }
-    options = common | VARIANTS[variant]
-    whole, parts = config(folder, output=f"whole {variant}", **options), config(folder, output=variant, **options)
-    train(whole)
-    train(parts, stop_after=3)
-    assert RunDirectory(folder / variant).training("last").state["position"] != {"epoch": 1, "batch": 0}
-    said = train(parts, resume=True)
-    assert "resumed after update 3" in said
-    assert_same_run(folder / variant, folder / f"whole {variant}")
-    if variant == "plateau":
-        assert RunDirectory(folder / variant).training("last").state["scale"] < 1
+    train_whole_and_in_parts(config(folder, **common | VARIANTS[variant]), tmp_path)
+    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+    if variant == "recurrent":
+        assert RunDirectory(tmp_path / "parts").training("last").state["scale"] < 1
 
 
 def test_a_run_that_is_made_longer_is_one_that_was_longer(folder: Path) -> None:
@@ -247,26 +237,6 @@ def copied(folder: Path, run: Path, tmp_path: Path, **training: Any) -> tuple[Co
     return config(folder, output=str(place.path), **({"updates": 6, "average": 2} | training)), place
 
 
-@pytest.mark.parametrize("damage", ["a bit", "cut", "gone"])
-def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
-    folder: Path, six: Path, five: Path, tmp_path: Path, damage: str
-) -> None:
-    damaged, run = copied(folder, five, tmp_path)
-    file = {"a bit": "model.safetensors", "cut": "training.safetensors", "gone": "training.json"}[damage]
-    path = run.checkpoints / "last" / file
-    content = bytearray(path.read_bytes())
-    if damage == "a bit":
-        content[-3] ^= 1
-    path.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
-    if damage == "gone":
-        path.unlink()
-    said = train(damaged, resume=True)
-    [line] = [line for line in said if "resuming from" in line]
-    assert f"last/{file}" in line and line.endswith("checkpoints/previous, which is older")
-    assert "resumed after update 4" in said
-    assert_same_run(run.path, six)
-
-
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_crash_after_falling_back_loses_nothing(
     folder: Path, six: Path, five: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -280,16 +250,6 @@ def test_a_crash_after_falling_back_loses_nothing(
             train(damaged, resume=True)
     assert "resumed after update 4" in train(damaged, resume=True)
     assert_same_run(run.path, six)
-
-
-def test_where_all_is_damaged_all_is_named(folder: Path, five: Path, tmp_path: Path) -> None:
-    damaged, run = copied(folder, five, tmp_path)
-    files = [run.checkpoints / name / "model.safetensors" for name in ("last", "previous")]
-    for file in files:
-        file.write_bytes(b"")
-    with pytest.raises(CheckpointError) as error:
-        train(damaged, resume=True)
-    assert [line.partition(": ")[0] for line in error.value.problems[:2]] == [*map(str, files)]
 
 
 def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, six: Path, five: Path, tmp_path: Path) -> None:
@@ -306,34 +266,21 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, six: Pa
     assert_same_run(run.path, six)
 
 
-SPECIMEN = "optimizer.0.exp_avg"
-DAMAGES: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] = {
-    "another shape": (lambda tensors: tensors | {SPECIMEN: torch.zeros(1)}, f"tensor {SPECIMEN} has shape (1,), not "),
-    "a number too many": (
-        lambda tensors: tensors | {"optimizer.99.exp_avg": torch.zeros(1)},
-        "tensor optimizer.99.exp_avg belongs to no parameter",
-    ),
-    "no generator": (
-        lambda tensors: {name: tensor for name, tensor in tensors.items() if name != "random.cpu"},
-        "no state of the random generators ('random.cpu')",
-    ),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_training_tensors_that_do_not_fit_are_named(folder: Path, five: Path, tmp_path: Path, damage: str) -> None:
+def test_a_state_or_a_manifest_that_does_not_fit_is_named(folder: Path, five: Path, tmp_path: Path) -> None:
     damaged, run = copied(folder, five, tmp_path)
-    file = run.checkpoints / "last" / "training.safetensors"
-    change, problem = DAMAGES[damage]
-    save_file(change(load_tensors(file)), file)
-    reseal(file.parent)
-    with pytest.raises(CheckpointError) as error:
-        train(damaged, resume=True)
-    assert any(line.startswith(f"{file}: {problem}") for line in error.value.problems)
-
-
-def test_a_manifest_that_is_none_is_named(folder: Path, five: Path, tmp_path: Path) -> None:
-    damaged, run = copied(folder, five, tmp_path)
+    file, name, number = run.checkpoints / "last" / "training.safetensors", "optimizer.0.exp_avg", torch.zeros(1)
+    tensors = load_tensors(file)
+    without = {each: tensors[each] for each in tensors if each != "random.cpu"}
+    for change, problem in (
+        (tensors | {name: number}, f"tensor {name} has shape (1,), not "),
+        (tensors | {"optimizer.99.exp_avg": number}, "tensor optimizer.99.exp_avg belongs to no parameter"),
+        (without, "no state of the random generators ('random.cpu')"),
+    ):
+        save_file(change, file)
+        reseal(file.parent)
+        with pytest.raises(CheckpointError) as error:
+            train(damaged, resume=True)
+        assert any(line.startswith(f"{file}: {problem}") for line in error.value.problems)
     run.manifest.write_text("[]")
     with pytest.raises(CheckpointError) as error:
         train(damaged, resume=True)

@@ -3,9 +3,6 @@
 import os
 import shlex
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,6 @@ from nmt.cli.terminal import StopRequest
 from nmt.cli.train import main
 from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
-from tests.small_run import metrics
 from tests.train_command.commands import Train
 
 
@@ -28,7 +24,11 @@ def heard() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_signal_before_the_first_update_saves(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_before_the_first_update_saves_and_what_to_type_next_is_said(
+    train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run knows its configuration."""
+    run = tmp_path / "a run"  # which the shell would take for two words
     create = RunDirectory.create
 
     def signalled(*arguments: Any) -> None:
@@ -37,10 +37,12 @@ def test_a_signal_before_the_first_update_saves(train: Train, tmp_path: Path, mo
 
     monkeypatch.setattr(RunDirectory, "create", signalled)
     ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and training then does, too
-    code, err = train("--output", tmp_path / "run")
+    code, err = train("--output", run)
     signal.signal(signal.SIGHUP, ignored)
-    assert code == 129 and err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
-    assert "resumed after update 0\n" in train("--output", tmp_path / "run", "--resume")[1]
+    stopped, _, typed = err.splitlines()[-1].partition(": nmt-train ")
+    again = shlex.split(typed)
+    assert (code, stopped, again) == (129, "stopped; continue with", ["--resume", "--output", str(run)])
+    assert main(again) == 0 and "resumed after update 0\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -86,39 +88,3 @@ def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, mo
         signal.signal(signal.SIGTERM, before)
     assert code == 143
     assert err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
-
-
-def test_interrupted_training_saves_and_says_how_to_go_on(
-    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "a run"  # which the shell would take for two words
-    settings = ["training.updates=1000000", "training.log_every=1", "training.validation.every=1000000"]
-    arguments = ["--config", str(corpus / "config.yaml"), "--output", str(run)]
-    arguments += [word for setting in settings for word in ("--set", setting)]
-    command = [
-        sys.executable,
-        "-c",
-        "from nmt.cli.train import main; raise SystemExit(main())",
-        "--verbose",
-        *arguments,
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        watchdog = threading.Timer(120, process.kill)  # a test that hangs is to fail
-        watchdog.start()
-        assert process.stderr is not None
-        for line in process.stderr:  # training has begun
-            if line.startswith("update 2/"):
-                process.send_signal(signal.SIGINT)
-                break
-        rest = process.stderr.read().splitlines()
-        watchdog.cancel()
-    assert process.returncode == 130
-    prefix = "stopped; continue with: nmt-train "
-    assert "stopping after this step; press Ctrl-C again to stop immediately" in rest
-    assert rest[-1].startswith(prefix)
-    made = RunDirectory(run).training("last").state["update"]
-    assert made >= 2 and made == metrics(run)[-1]["step"]
-    again = shlex.split(rest[-1].removeprefix(prefix))
-    assert again == ["--resume", "--output", str(run)]  # the run knows its configuration
-    assert main([*again, "--set", f"training.updates={made + 1}"]) == 0
-    assert f"resumed after update {made}\n" in capsys.readouterr().err

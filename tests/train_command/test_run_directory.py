@@ -100,14 +100,3 @@ def test_nothing_is_written_through_a_link_out_of_the_run(
     assert line == f"{run / name}: a link out of the run directory, to {elsewhere}"
     assert remedy.startswith("a run directory may not use files outside it")
     assert (snapshot(elsewhere) if elsewhere.is_dir() else elsewhere.read_bytes()) == before
-
-
-@pytest.mark.parametrize("name", ["last/training.safetensors", "last/training.json"])
-def test_nothing_is_read_through_a_link_out_of_a_checkpoint(train: Train, run: Path, tmp_path: Path, name: str) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (run / "checkpoints" / name).rename(elsewhere)
-    (run / "checkpoints" / name).symlink_to(elsewhere)
-    shutil.rmtree(run / "checkpoints/previous", ignore_errors=True)
-    for more in ([], ["--dry-run"]):
-        lines = refused(train("--output", run, "--resume", *more))
-        assert f"{run / 'checkpoints' / name}: a link out of the run directory, to {elsewhere}" in lines

@@ -18,12 +18,6 @@ from tests.small_run import config
 from tests.training.trainers import Make
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus and its cache; each test names a run of its own."""
-    return tmp_path_factory.mktemp("training")
-
-
 @pytest.fixture
 def make(folder: Path, tmp_path: Path) -> Iterator[Make]:
     """Trainers in double precision that have not begun; what they say is in ``said``."""

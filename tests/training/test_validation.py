@@ -13,6 +13,7 @@ from nmt.data.lines import read_lines
 from nmt.errors import Stopped
 from nmt.training.progress import Candidate
 from nmt.translation.translator import Translator
+from tests.comparison import snapshot
 from tests.small_run import metrics
 from tests.training.trainers import Make, oracle, results
 
@@ -64,19 +65,16 @@ def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Ma
 
 @pytest.mark.parametrize(("metric", "label", "merit"), [("chrf", "chrF", -1.0), ("perplexity", "perplexity", -math.e)])
 def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str, label: str, merit: float) -> None:
+    """A loss that is no number is the worst."""
     said: list[str] = []
     trainer = make(said, updates=20, validation={"every": 2, "patience": 2, "metric": metric}, log_every=2)
-    trainer.validator = results(3.0, 1.0, 2.0, 1.0)  # type: ignore[assignment]
+    trainer.validator = results(math.nan, 1.0, math.nan, 1.0)  # type: ignore[assignment]
     trainer.fit()
     assert said[-1].startswith(f"stopped early after update 8: the validation {label} has not improved")
     assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, (merit, -1.0))
-    assert [line["best"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    saved, last = trainer.checkpointing.run.weights("best"), trainer.checkpointing.run.weights("last")
+    run = trainer.checkpointing.run
+    assert [line["best"] for line in metrics(run.path, "validation")] == [True, True, False, False]
+    saved, last = run.weights("best"), run.weights("last")
     assert not torch.equal(saved["output.weight"], last["output.weight"])
 
 
@@ -98,32 +96,21 @@ def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -
     ]
 
 
-def test_a_loss_that_is_no_number_is_the_worst(make: Make) -> None:
-    trainer = make(updates=6, validation={"every": 2, "metric": "loss"})
-    trainer.validator = results(math.nan, 3.0, math.nan)  # type: ignore[assignment]
-    trainer.fit()
-    assert trainer.progress.best == Candidate(4, (-3.0, -3.0))
-
-
 def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:
     for mean_loss, chosen in ((0.5, True), (1.5, False)):
         trainer = make(updates=8, average=2, validation={"every": 2, "metric": "loss"})
         trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
         trainer.fit()
-        assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == [
-            "best",
-            "last",
-            "previous",
-            "update-2",
-            "update-4",
-        ]
-        before = trainer.checkpointing.run.weights("best")
+        run = trainer.checkpointing.run
+        kept = ["best", "last", "previous", "update-2", "update-4"]
+        assert sorted(path.name for path in run.checkpoints.iterdir()) == kept
+        before = run.weights("best")
         trainer.average_best()
-        two, four = trainer.checkpointing.run.weights("update-2"), trainer.checkpointing.run.weights("update-4")
-        for name, tensor in trainer.checkpointing.run.weights("best").items():
+        two, four = run.weights("update-2"), run.weights("update-4")
+        for name, tensor in run.weights("best").items():
             expected = (two[name] + four[name]) / 2 if chosen else before[name]
             torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
-        [line] = metrics(trainer.checkpointing.run.path, "average")
+        [line] = metrics(run.path, "average")
         assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
 
 
@@ -135,13 +122,10 @@ def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
     with pytest.raises(Stopped):
         trainer.validator.loss(stop)
     trainer.fit()
-    before = trainer.checkpointing.run.weights("best"), metrics(trainer.checkpointing.run.path)
+    before = snapshot(trainer.checkpointing.run.path)
     with pytest.raises(Stopped):
         trainer.average_best(stop)
-    assert all(
-        torch.equal(tensor, before[0][name]) for name, tensor in trainer.checkpointing.run.weights("best").items()
-    )
-    assert metrics(trainer.checkpointing.run.path) == before[1]
+    assert snapshot(trainer.checkpointing.run.path) == before
 
 
 def test_the_mean_of_a_shorter_run_is_not_the_best_of_a_longer_one(make: Make) -> None:

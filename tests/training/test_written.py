@@ -38,13 +38,8 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     }
     assert pickles(run) == []
     lines = metrics(run)
-    assert [(line["step"], line["split"]) for line in lines] == [
-        (2, "train"),
-        (2, "validation"),
-        (4, "train"),
-        (4, "validation"),
-        (4, "average"),
-        (4, "test"),
+    assert [f"{line['split']} {line['step']}" for line in lines] == [
+        *("train 2", "validation 2", "train 4", "validation 4", "average 4", "test 4")
     ]
     fields = {"loss", "perplexity", "target_tokens_per_second", "learning_rate", "gradient_norm", "epoch"}
     assert fields <= lines[0].keys()
@@ -52,8 +47,6 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     assert lines[0]["perplexity"] == pytest.approx(math.exp(lines[0]["loss"]))
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest.keys() >= {"versions", "seed", "device", "corpus_sha256", "tokenizer_sha256"}
-    hypotheses = (run / "test.hypotheses.txt").read_text().split("\n")
-    assert len(hypotheses) == 21 and hypotheses[-1] == ""
     scores = json.loads((run / "test.scores.json").read_text())
     assert scores["BLEU"]["score"] == lines[-1]["bleu"] and scores["BLEU"]["signature"] == lines[-1]["signature"]
     assert sum(row["n"] for row in scores["by_length"]) == 20
@@ -88,14 +81,21 @@ def test_the_test_set_is_scored_with_the_best_checkpoint_in_fp32_whatever_traini
 
 
 def test_the_scores_are_of_the_hypotheses_against_the_references(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hypotheses stand beside the lines of the test set, blank ones included."""
     monkeypatch.setattr(Translator, "stream", oracle)
-    train(config(folder, updates=1, output="oracle"))
+    low, up = folder / "blank.low", folder / "blank.up"
+    low.write_text("oak elm fir ash\n\nash\n \n")
+    up.write_text("ASH FIR ELM OAK\nFIG\n\n\n")
+    values = config(folder, updates=1, output="oracle").model_dump()
+    values["data"]["test"] = {"source": str(low), "target": str(up)}
+    train(Config.model_validate(values))
     run = folder / "oracle"
-    hypotheses, references = list(read_lines(run / "test.hypotheses.txt")), list(read_lines(folder / "test.up"))
+    hypotheses, references = list(read_lines(run / "test.hypotheses.txt")), list(read_lines(up))
     scores = json.loads((run / "test.scores.json").read_text())
     expected = sacrebleu.corpus_bleu(hypotheses, [references]).score
     assert scores["BLEU"]["score"] == pytest.approx(expected)
     assert expected != pytest.approx(sacrebleu.corpus_bleu(references, [hypotheses]).score)
+    assert len(hypotheses) == 4 == sum(row["n"] for row in scores["by_length"])
 
 
 def test_the_seed_decides_the_first_weights(folder: Path) -> None:
@@ -107,51 +107,33 @@ def test_the_seed_decides_the_first_weights(folder: Path) -> None:
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
-def test_the_hypotheses_stand_beside_the_lines_of_the_test_set(folder: Path) -> None:
-    low, up = folder / "blank.low", folder / "blank.up"
-    low.write_text("oak elm\n\nash\n \n")
-    up.write_text("ELM OAK\nFIG\n\n\n")
-    values = config(folder, updates=1, output="blank").model_dump()
-    values["data"]["test"] = {"source": str(low), "target": str(up)}
-    train(Config.model_validate(values))
-    hypotheses = list(read_lines(folder / "blank" / "test.hypotheses.txt"))
-    assert len(hypotheses) == 4 and hypotheses[1] == hypotheses[3] == ""
-    scores = json.loads((folder / "blank" / "test.scores.json").read_text())
-    assert sum(row["n"] for row in scores["by_length"]) == 4
-
-
-def test_tensorboard_has_all_that_is_measured_also_after_a_stop(folder: Path) -> None:
-    configuration = config(folder, output="board", updates=3, log_every=1, validation={"samples": 2})
-    train(configuration, stop_after=2)
-    train(configuration, resume=True)
-    board = EventAccumulator(str(folder / "board" / "tensorboard")).Reload()
-    for name in ("loss", "perplexity", "learning_rate", "gradient_norm", "target_tokens_per_second"):
-        assert [event.step for event in board.Scalars(f"train/{name}")] == [1, 2, 3]
-    assert [event.step for event in board.Scalars("validation/bleu")] == [2, 3]
-    for image in (1, 2):
-        assert [event.step for event in board.Images(f"validation/attention/{image}")] == [2, 3]
-    seconds = [line["seconds"] for line in metrics(folder / "board", "train")]
-    assert seconds == sorted(seconds) and seconds[-1] == last_progress(folder / "board")["seconds"]
-
-
-def test_samples_over_time_are_a_file_that_is_cut_back(folder: Path) -> None:
-    configuration = config(folder, output="samples", updates=4, validation={"samples": 2})
-    train(configuration)
-    path = folder / "samples" / "samples.jsonl"
-    whole = path.read_bytes()
-    lines = [json.loads(line) for line in whole.splitlines()]
+def test_tensorboard_and_samples_have_all_that_is_measured_also_after_a_stop(folder: Path) -> None:
+    """The file of samples is cut back to what the last checkpoint knows."""
+    whole, parts = (
+        config(folder, output=name, updates=4, log_every=1, validation={"samples": 2}) for name in ("board", "parts")
+    )
+    train(whole)
+    train(parts, stop_after=3)
+    samples = [folder / name / "samples.jsonl" for name in ("board", "parts")]
+    with samples[1].open("ab") as file:
+        file.write(b'{"step": 4, "lines": []}\n{"step"')  # of a validation after the last checkpoint
+    train(parts, resume=True)
+    assert samples[0].read_bytes() == samples[1].read_bytes()
+    lines = [json.loads(line) for line in samples[0].read_text("utf-8").splitlines()]
     assert [line["step"] for line in lines] == [2, 4]
     sources, references = (list(read_lines(folder / f"validation.{side}"))[:2] for side in ("low", "up"))
     for line in lines:
         assert [each["source"] for each in line["lines"]] == sources
         assert [each["reference"] for each in line["lines"]] == references
         assert all(isinstance(each["hypothesis"], str) for each in line["lines"])
-    parts = config(folder, output="samples-in-parts", updates=4, validation={"samples": 2})
-    train(parts, stop_after=3)
-    with (folder / "samples-in-parts" / "samples.jsonl").open("ab") as file:
-        file.write(b'{"step": 4, "lines": []}\n{"step"')  # of a validation after the last checkpoint
-    train(parts, resume=True)
-    assert (folder / "samples-in-parts" / "samples.jsonl").read_bytes() == whole
+    board = EventAccumulator(str(folder / "parts" / "tensorboard")).Reload()
+    for name in ("loss", "perplexity", "learning_rate", "gradient_norm", "target_tokens_per_second"):
+        assert [event.step for event in board.Scalars(f"train/{name}")] == [1, 2, 3, 4]
+    assert [event.step for event in board.Scalars("validation/bleu")] == [2, 4]
+    for image in (1, 2):
+        assert [event.step for event in board.Images(f"validation/attention/{image}")] == [2, 4]
+    seconds = [line["seconds"] for line in metrics(folder / "parts", "train")]
+    assert seconds == sorted(seconds) and seconds[-1] == last_progress(folder / "parts")["seconds"]
 
 
 def test_attention_is_held_against_gold_links_while_training(folder: Path) -> None:
@@ -161,9 +143,7 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
     files["links"].write_text("".join(f"{line}\n" for line in reversed_links))
     gold = {"gold": {name: str(path) for name, path in files.items()} | {"limit": 10}}
     for attention in ("bahdanau", "none"):
-        values = config(
-            folder, attention, output=f"gold-{attention}", updates=20, validation={"every": 10}
-        ).model_dump()
+        values = config(folder, attention, output=f"gold-{attention}").model_dump()
         values["training"]["optimizer"]["learning_rate"] = 0.01
         said = train(Config.model_validate(values | {"evaluation": values["evaluation"] | gold}))
         recorded = [line.get("aer") for line in metrics(folder / f"gold-{attention}", "validation")]
