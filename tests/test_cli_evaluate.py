@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +19,7 @@ from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
 from tests.small_translator import ATTENTIONS, LINES
 from tests.test_cli_translate import save_run
+from tests.test_start_up import run_commands
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
 REFERENCES = [" ".join(f"w{k}" for k in range(length)) for length in (3, 8, 12, 12, 25)]
@@ -74,14 +73,10 @@ def test_evaluate_a_file(files: Path, run: Run) -> None:
 
 
 def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
-    script = (
-        "import sys; from nmt.cli import evaluate, length_curve; "
-        f"assert evaluate.main({[*TEST_SET, '--hypotheses', 'good']!r}) == 0; "
-        f"assert length_curve.main({[*TEST_SET, *TWO]!r}) == 0; "
-        "assert 'torch' not in sys.modules and 'matplotlib.pyplot' not in sys.modules"
-    )
-    root = Path(__file__).parents[1]
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, env={"PYTHONPATH": str(root)})
+    cases = [["evaluate", *TEST_SET, "--hypotheses", "good", "--json", "scores"], ["length_curve", *TEST_SET, *TWO]]
+    found = run_commands(cases, ("torch", "matplotlib.pyplot"), files)
+    assert [imported for _, imported in found] == [[], []]
+    assert (files / "scores").exists() and (files / "out/curve.png").exists()
 
 
 @pytest.fixture(scope="module")
@@ -254,59 +249,48 @@ def test_attention_is_scored_as_alignment(
     assert alignment["likeliest"]["links"] == sum(len(reference.split()) for reference in references)
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (("--hypotheses", "ref", "--gold", "src"), "--gold: has no effect with --hypotheses"),
-        (("--model", "none", "--gold", "blank"), "--gold: none has no attention"),
-        (("--model", "bahdanau", "--gold", "short"), "src 10, ref 10, short 1 lines"),
-        (("--model", "bahdanau", "--gold", "wrong"), "wrong:3: '1:1' is not a link"),
-    ],
-)
-def test_what_is_refused_of_gold_alignments(
-    models: Path, run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], problem: str
-) -> None:
+def test_what_is_refused_of_gold_alignments(models: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(models)
     for name, text in {"blank": "\n" * 10, "short": "0-0\n", "wrong": "\n\n1:1" + "\n" * 8}.items():
         Path(name).write_text(text)
-    code, _, err = run(evaluate.main, *TEST_SET, *options)
-    assert code == 2 and problem in err
+    for options, problem in {
+        "--hypotheses ref --gold src": "--gold: has no effect with --hypotheses",
+        "--model none --gold blank": "--gold: none has no attention",
+        "--model bahdanau --gold short": "src 10, ref 10, short 1 lines",
+        "--model bahdanau --gold wrong": "wrong:3: '1:1' is not a link",
+    }.items():
+        code, _, err = run(evaluate.main, *TEST_SET, *options.split())
+        assert code == 2 and problem in err
 
 
 @pytest.mark.parametrize(
     ("main", "options", "problem"),
     [
-        (evaluate.main, ("--hypotheses", "short"), "src has 5 lines and short has 1"),
-        (evaluate.main, ("--hypotheses", "good", "--reference", "short"), "src has 5 lines and short has 1"),
-        (evaluate.main, ("--hypotheses", "empty", "--reference", "empty", "--source", "empty"), "empty: is empty"),
-        (evaluate.main, ("--model", "."), "config.yaml: missing"),
-        (evaluate.main, ("--hypotheses", "good", "--model", "."), "config.yaml: missing"),
-        (evaluate.main, ("--hypotheses", "good", "--beam-size", "5"), "beam_size: has no effect"),
-        (evaluate.main, (), "--model, --hypotheses: exactly one of the two is required"),
-        (length_curve.main, ("--system", "a=none"), "none: no such run directory or file (tried {folder}/none)"),
-        (length_curve.main, ("--system", "a=good", "--system", "b=short"), "src has 5 lines and short has 1"),
-        (length_curve.main, ("--system", "a=."), "config.yaml: missing"),
-        (length_curve.main, ("--system", "a=good", "--length-penalty", "1"), "length_penalty: has no effect"),
-        (length_curve.main, ("--system", "a=good", "--output", "src/c"), "src: the directory cannot be created: File"),
-        (length_curve.main, ("--system", "a=good", "--output", "out"), "out: is a directory"),
-        (length_curve.main, ("--system", "a=good", "--short", "3-8", "--long", "26-30"), "--long 26-30: no sentence"),
-        (
-            length_curve.main,
-            ("--system", "a=good", "--short", "3-12", "--long", "12-30"),
-            "--short 3-12 and --long 12-",
-        ),
-        (length_curve.main, ("--system", "a=good", "--hypotheses", "a=bad"), "hypotheses a=bad: no system a is a run"),
-        (length_curve.main, ("--system", "a=good", "--why"), "a: is a file of translations"),
+        (evaluate.main, "--hypotheses short", "src has 5 lines and short has 1"),
+        (evaluate.main, "--hypotheses empty --reference empty --source empty", "empty: is empty"),
+        (evaluate.main, "--model .", "config.yaml: missing"),
+        (evaluate.main, "--hypotheses good --model .", "config.yaml: missing"),
+        (evaluate.main, "--hypotheses good --beam-size 5", "beam_size: has no effect"),
+        (evaluate.main, "", "--model, --hypotheses: exactly one of the two is required"),
+        (length_curve.main, "--system a=none", "none: no such run directory or file (tried {folder}/none)"),
+        (length_curve.main, "--system a=good --system b=short", "src has 5 lines and short has 1"),
+        (length_curve.main, "--system a=good --length-penalty 1", "length_penalty: has no effect"),
+        (length_curve.main, "--system a=good --output src/c", "src: the directory cannot be created: File"),
+        (length_curve.main, "--system a=good --output out", "out: is a directory"),
+        (length_curve.main, "--system a=good --short 3-8 --long 26-30", "--long 26-30: no sentence"),
+        (length_curve.main, "--system a=good --short 3-12 --long 12-30", "--short 3-12 and --long 12-"),
+        (length_curve.main, "--system a=good --hypotheses a=bad", "hypotheses a=bad: no system a is a run"),
+        (length_curve.main, "--system a=good --why", "a: is a file of translations"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
-    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], problem: str
+    files: Path, run: Run, main: Callable[..., int], options: str, problem: str
 ) -> None:
     (files / "short").write_text("one\n")
     (files / "empty").touch()
     (files / "out").mkdir()
     output = () if main is evaluate.main else ("--output", "curve")
-    code, out, err = run(main, *TEST_SET, *output, *options)
+    code, out, err = run(main, *TEST_SET, *output, *options.split())
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"error: {problem.replace('{folder}', str(files))}" in err
     assert not list(files.glob("curve*"))
@@ -329,40 +313,22 @@ def test_what_the_command_line_cannot_mean(files: Path, run: Run, option: str, t
 @pytest.mark.parametrize(
     ("main", "options", "problem"),
     [
-        (evaluate.main, ("--hypotheses", "good", "--json", "./good"), "--json ./good: is the same file as --hyp"),
-        (evaluate.main, ("--hypotheses", "good", "--json", "linked"), "--json linked: is the same file as --reference"),
-        (
-            length_curve.main,
-            ("--system", "good=good", "--system", "good=h.csv", "--output", "h"),
-            "--output h: h.csv: is the same file as --system good=h.csv",
-        ),
-        (
-            length_curve.main,
-            ("--system", "good=h.csv", "--output", "h.png"),
-            "--output h: h.csv: is the same file as --system good=h.csv",
-        ),
-        (
-            evaluate.main,
-            ("--hypotheses", "run/hypotheses", "--json", "run/config.yaml"),
-            "is inside the run directory ",
-        ),
-        (evaluate.main, ("--hypotheses", "good", "--json", "run/checkpoints/new"), "is inside the run directory "),
-        (
-            length_curve.main,
-            ("--system", "a=run/hypotheses", "--output", "run/manifest"),
-            "is inside the run directory ",
-        ),
+        (evaluate.main, "--hypotheses good --json ./good", "--json ./good: is the same file as --hyp"),
+        (evaluate.main, "--hypotheses good --json linked", "--json linked: is the same file as --reference"),
+        (length_curve.main, "--system a=good --system a=h.csv --output h.png", "--output h: h.csv: is the"),
+        (evaluate.main, "--hypotheses good --json run/checkpoints/new", "is inside the run directory "),
+        (length_curve.main, "--system a=run/hypotheses --output run/manifest", "is inside the run directory "),
     ],
 )
 def test_neither_text_nor_a_run_is_written_over(
-    files: Path, run: Run, main: Callable[..., int], options: tuple[str, ...], problem: str
+    files: Path, run: Run, main: Callable[..., int], options: str, problem: str
 ) -> None:
     (files / "linked").symlink_to("ref")
     (files / "run/checkpoints").mkdir(parents=True)
     for name in ("h.csv", "h.svg", "run/hypotheses", "run/config.yaml", "run/manifest.json"):
         (files / name).write_bytes((files / "bad").read_bytes())
     before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
-    code, out, err = run(main, *TEST_SET, *options)
+    code, out, err = run(main, *TEST_SET, *options.split())
     assert (code, out) == (2, "") and problem in err
     assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
 

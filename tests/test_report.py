@@ -256,7 +256,7 @@ def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.C
     assert f"{tmp_path}/begun: no checkpoint yet" in said
     run = str(folder / "runs/none")
     assert "is inside the run directory" in refused(capsys, run, f"--output={run}/page.html")
-    assert "at least 2" in refused(capsys, run, out, "--sentences=1")
+    assert "--sentences: found '1'" in refused(capsys, run, out, "--sentences=1")
 
 
 def test_runs_that_do_not_compare_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,13 +146,6 @@ def asked(*lines: str, **options: Any) -> Request:
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_requests_are_read() -> None:
-    line = "tab\tand\u2028separator é 日本"
-    assert parse(json.dumps({"text": line}).encode(), LIMITS) == asked(line)
-    body = b'{"text": ["a", ""], "beam_size": 3, "attention": true}'
-    assert parse(body, LIMITS) == asked("a", "", beam_size=3, attention=True)
-
-
 HOSTILE = [
     (b"", 400),
     (b'{"text": "\xff"}', 400),
@@ -276,16 +269,18 @@ def test_an_answer_that_nobody_reads_is_dropped() -> None:
 
 
 def test_a_translation_and_what_comes_with_it(client: Client) -> None:
-    reply = client.translate({"text": ["a b", "long", ""]})
+    reply = client.translate({"text": ["tab\tand\u2028é 日本", "long", ""], "beam_size": 3})
     assert reply.status == 200 and reply.headers["content-type"] == "application/json"
     assert reply.content == {
         "translations": [
-            {"text": "A B", "score": -0.5},
+            {"text": "TAB\tAND\u2028É 日本", "score": -0.5},
             {"text": "LONG", "score": -0.5, "warning": "too long"},
             {"text": "", "score": -0.5},
         ]
     }
     assert client.translate({"text": []}).content == {"translations": []}
+    body = b'{"text": "a", "beam_size": 3, "attention": true}'
+    assert parse(body, LIMITS) == asked("a", beam_size=3, attention=True)
 
 
 def test_the_page_allows_its_own_script_and_no_other(client: Client) -> None:
@@ -327,44 +322,35 @@ def queued(translate: Fake, limits: Limits, requests: Sequence[Request], given_u
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    ("requests", "batches"),
-    [
+def test_what_waits_for_the_same_becomes_one_batch_up_to_its_size() -> None:
+    others = [asked("0"), asked("1"), asked("2", beam_size=3), asked("3", attention=True), asked("4")]
+    for requests, batches in (
         ([asked(f"{i}", f"{i}x") for i in range(4)], [["0", "0x"], ["1", "1x", "2", "2x"], ["3", "3x"]]),
-        (  # only requests for the same share a batch
-            [asked("0"), asked("1"), asked("2", beam_size=3), asked("3", attention=True), asked("4")],
-            [["0"], ["1", "4"], ["2"], ["3"]],
-        ),
-    ],
-)
-def test_what_waits_becomes_one_batch_up_to_its_size(requests: list[Request], batches: list[list[str]]) -> None:
-    translate = Fake(opened=False)
-    found = queued(translate, replace(LIMITS, batch=10), requests)
-    assert found == [[line.upper() for line in each.text] for each in requests]
-    assert translate.batches == batches
+        (others, [["0"], ["1", "4"], ["2"], ["3"]]),
+    ):
+        translate = Fake(opened=False)
+        found = queued(translate, replace(LIMITS, batch=10), requests)
+        assert found == [[line.upper() for line in each.text] for each in requests]
+        assert translate.batches == batches
 
 
-@pytest.mark.parametrize(("seconds", "order"), [(10.0, ["0", "short", "aaaaaaa"]), (1e-6, ["0", "aaaaaaa", "short"])])
-def test_a_short_request_goes_before_a_long_one_unless_that_has_waited_long(seconds: float, order: list[str]) -> None:
-    translate = Fake(opened=False)
-    limits = replace(LIMITS, batch=10, shown=10, seconds=seconds)
-    queued(translate, limits, [asked("0"), asked("aaaaaaa"), asked("short")])
-    assert translate.batches == [[line] for line in order]
+def test_a_short_request_goes_before_a_long_one_unless_that_has_waited_long() -> None:
+    for seconds, order in ((10.0, ["0", "short", "aaaaaaa"]), (1e-6, ["0", "aaaaaaa", "short"])):
+        translate = Fake(opened=False)
+        limits = replace(LIMITS, batch=10, shown=10, seconds=seconds)
+        queued(translate, limits, [asked("0"), asked("aaaaaaa"), asked("short")])
+        assert translate.batches == [[line] for line in order]
 
 
-def test_a_request_that_is_given_up_is_not_translated() -> None:
-    translate = Fake(opened=False)
-    queued(translate, LIMITS, [asked("0"), asked("1"), asked("2")], given_up=1)
-    assert translate.batches == [["0"], ["2"]]
-
-
-def test_a_failure_is_that_of_one_request(caplog: pytest.LogCaptureFixture) -> None:
-    [first, second, failed, fourth] = queued(
-        Fake(opened=False), LIMITS, [asked(each) for each in ("0", "1", "fail", "3")]
-    )
+def test_a_failure_is_that_of_one_request_and_one_that_is_given_up_is_not_translated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    translate, lines = Fake(opened=False), ("0", "1", "fail", "3", "gone")
+    first, second, failed, fourth, _ = queued(translate, LIMITS, [asked(line) for line in lines], given_up=4)
     assert [first, second, fourth] == [["0"], ["1"], ["3"]]
     assert isinstance(failed, Refused) and failed.status_code == 500
     assert "as if out of memory" in caplog.text, "the reason is in the log"
+    assert "gone" not in {line for batch in translate.batches for line in batch}
 
 
 def test_too_many_waiting_requests_are_refused_and_those_that_wait_are_answered() -> None:

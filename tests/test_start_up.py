@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import torch
@@ -15,8 +14,8 @@ from nmt.model.initialization import Uninitialized
 from tests.small_run import config
 from tests.small_translator import ATTENTIONS
 from tests.test_cli_translate import save_run
+from tests.test_docs import PROJECT
 
-PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))["project"]
 COMMANDS = [place.removeprefix("nmt.cli.").removesuffix(":main") for place in PROJECT["scripts"].values()]
 UNNEEDED = ("datasets", "matplotlib", "pandas", "pyarrow", "sacrebleu", "sympy", "torch._dynamo", "tensorboard")
 """Slow to import; nmt-translate needs none of them for a line of text."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -14,33 +15,21 @@ from tests.report_page.made_up import HEADS, LUONG, SYSTEMS, fake_report
 from tests.report_page.shown import REPORT, bits, matrix, of_words, painted, sentence, state
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.83])
-def test_weights_and_entropies_equal_numpys(page: Page, path: Path, temperature: float) -> None:
-    for number, system, view in ((100, LUONG, "attention"), (200, HEADS, "layer 1 head 2")):
-        page.open(path)
-        wanted = {"attention": str(number), "system": system, "view": view, "temperature": str(temperature)}
-        script = "return exploredSentence(REPORT, arguments[0])".replace("REPORT", "window.report")
-        page.until("readReport().then((report) => (window.report = report)); return window.report")
-        for unit in ("pieces", "words"):
-            model = page.js(script, wanted | {"unit": unit})
-            expected = matrix(number, system, view, temperature)
-            np.testing.assert_allclose(model["entropies"], bits(expected), atol=1e-9)
-            if unit == "words":
-                expected = of_words(expected, number, system)
-            np.testing.assert_allclose(model["weights"], expected, atol=1e-9)
-
-
-def test_sharpness_slider(page: Page, path: Path) -> None:
-    page.open(path, f"#attention=100&system={LUONG}&step=4")
+@pytest.mark.parametrize(
+    ("system", "view", "unit"), [(LUONG, "attention", "words"), (HEADS, "layer 1 head 2", "pieces")]
+)
+def test_sharper_weights_and_entropies_equal_numpys(page: Page, path: Path, system: str, view: str, unit: str) -> None:
+    page.open(path, f"#attention=100&step=4&{urlencode({'system': system, 'view': view, 'unit': unit})}")
     slider = page.find("section[data-panel=attention] input[type=range]")
+    words = sentence(100).systems[system].target_words
+    own = slice(sum(map(len, words[:3])), sum(map(len, words[:4]))) if unit == "words" else slice(3, 4)
     for keys, temperature in ((Keys.ARROW_LEFT * 6, 0.354), (Keys.END, 8.0)):
         slider.send_keys(keys)
-        expected = matrix(100, LUONG, "attention", temperature)
-        words = sentence(100).systems[LUONG].target_words
-        own = slice(sum(map(len, words[:3])), sum(map(len, words[:4])))
+        expected = matrix(100, system, view, temperature)
         assert page.text("[data-value=entropy]") == f"{bits(expected)[own].mean():.2f}"
         assert page.text("[data-value=mean-entropy]") == f"{bits(expected).mean():.2f}"
-        np.testing.assert_allclose(painted(page, 14), of_words(expected, 100, LUONG), atol=6e-5)
+        shown = of_words(expected, 100, system) if unit == "words" else expected
+        np.testing.assert_allclose(painted(page, len(shown)), shown, atol=6e-5)
         page.until("return location.hash.includes('temperature=' + arguments[0])", f"{temperature:g}")
         assert f"{temperature:g}" in str(slider.get_attribute("aria-valuetext"))
     assert page.js("return document.activeElement.type") == "range"
@@ -155,7 +144,7 @@ def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
         each for each in REPORT.sentences[2:24] if each.systems[HEADS].text == each.reference
     )  # then all links are shown
     assert exact.gold is not None
-    page.open(path, f"#attention={exact.id}&system=%3Ci%3Eheads%3C%2Fi%3E+%26+co")
+    page.open(path, f"#attention={exact.id}&{urlencode({'system': HEADS})}")
     script = "return [...document.querySelectorAll('td.gold')].map((c) => [c.cellIndex - 1, c.parentNode.rowIndex - 1])"
     assert sorted(map(tuple, page.js(script))) == sorted(map(tuple, exact.gold))
     assert f"{len(exact.gold)} of {len(exact.gold)} end" in page.text("section[data-panel=attention]")
@@ -201,5 +190,5 @@ def test_hard_attention_has_no_temperature(page: Page, tmp_path: Path) -> None:
     np.testing.assert_array_equal(painted(page, len(weights)), weights)
     assert page.text("[data-value=entropy]") == "0.00" and not page.find(slider).is_displayed()
     assert "one position alone" in page.text("section[data-panel=attention] figure")
-    page.open(file, f"#attention=100&system={HEADS.replace(' ', '+').replace('&', '%26')}&temperature=0.125")
+    page.open(file, f"#attention=100&temperature=0.125&{urlencode({'system': HEADS})}")
     assert page.find(slider).is_displayed()

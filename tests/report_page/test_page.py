@@ -26,10 +26,13 @@ def test_every_panel_opens_and_the_back_button_returns(page: Page, path: Path) -
         assert page.js("return document.title").lower().startswith(name)
 
 
-def test_nothing_leaves_the_page(page: Page, path: Path) -> None:
+def test_nothing_leaves_the_page_and_no_panel_is_wider_than_the_screen(page: Page, path: Path) -> None:
     page.requests()
     for fragment in STATES:
         page.open(path, fragment)
+        for width in (390, 1280):
+            page.size(width)
+            assert page.js("return document.documentElement.scrollWidth") <= width, fragment
     own = {f"{page.address}{fragment}" for fragment in STATES} | {page.address}
     assert {address for address in page.requests() if not address.startswith(("about:", "data:"))} <= own
     assert page.js("return performance.getEntriesByType('resource').every((each) => each.name.startsWith('data:'))")
@@ -81,22 +84,16 @@ def test_a_state_is_a_link(page: Page, path: Path) -> None:
     assert page.text(".step-head h3") == f"Piece 3 of {len(sentence(70).systems[LUONG].chosen)}"
 
 
-@pytest.mark.parametrize(
-    ("fragment", "missing", "shown"),
-    [
-        ("attention=999&system=nope", ["no sentence “999”", "no system “nope”"], "attention=260"),
-        ("attention=100&view=head 9", ["no layer and head “head 9”"], "attention=100&view=attention"),
-        ("sentences&system=x&against=y", ["no system “x”", "no system “y”"], "sentences"),
-        ("nonsense=3", ["no panel “nonsense”"], "overview"),
-    ],
-)
-def test_a_link_to_what_is_not_there_says_so(
-    page: Page, path: Path, fragment: str, missing: list[str], shown: str
-) -> None:
-    page.open(path, f"#{fragment}")
-    assert page.text("#notice") == f"This report has {' and '.join(missing)}. The nearest match is shown."
-    assert page.attributes("#notice", "aria-live") == ["polite"] and page.find("#notice").is_displayed()
-    assert page.fragment == shown
+def test_a_link_to_what_is_not_there_says_so(page: Page, path: Path) -> None:
+    for fragment, missing, shown in (
+        ("attention=999&system=nope", "no sentence “999” and no system “nope”", "attention=260"),
+        ("attention=100&view=head 9", "no layer and head “head 9”", "attention=100&view=attention"),
+        ("nonsense=3", "no panel “nonsense”", "overview"),
+    ):
+        page.open(path, f"#{fragment}")
+        assert page.text("#notice") == f"This report has {missing}. The nearest match is shown."
+        assert page.attributes("#notice", "aria-live") == ["polite"] and page.find("#notice").is_displayed()
+        assert page.fragment == shown
     page.size(1000)  # drawing again does not take it back; going on does
     assert page.text("#notice")
     page.find("nav a[data-panel=sentences]").click()
@@ -110,14 +107,6 @@ def test_axe_finds_no_serious_fault(page: Page, path: Path, theme: str) -> None:
     for fragment in STATES:
         page.open(path, fragment)
         assert page.faults() == [], fragment
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_no_panel_is_wider_than_the_screen(page: Page, path: Path, width: int) -> None:
-    page.size(width)
-    for fragment in STATES:
-        page.open(path, fragment)
-        assert page.js("return document.documentElement.scrollWidth") <= width, fragment
 
 
 FOCUSED = """
