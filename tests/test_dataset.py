@@ -156,8 +156,6 @@ def test_the_report_counts_by_hand(folder: Path) -> None:
     assert prepared.report["vocabulary"] == {"source": 7, "target": 7}
     table = [line.split() for line in describe(prepared.report).splitlines()]
     assert table[0] == ["train", "validation", "test"]
-    assert [row[-2:] for row in table if row[:3] == ["pairs", "also", "in"]] == [["1", "0"]]
-    assert ["dropped:", "too", "long", "words", "1", "0", "0"] in table
     assert ["source", "pieces", "unknown", "0.00%", "8.33%", "0.00%"] in table
 
 

@@ -58,16 +58,22 @@ def texts(translations: Iterator[Translation]) -> list[str]:
 # --- sameness ---------------------------------------------------------------------------------------------------------
 
 
-def test_translations_obey_the_rules(tokenizers: Tokenizers) -> None:
-    """A model that ends as soon as it may gives each line its least length; one that never ends repeats no pair."""
+def test_translations_obey_the_rules_and_the_bounds_of_their_length(tokenizers: Tokenizers) -> None:
+    """A model that ends as soon as it may gives each line its least length; one that never ends gives the greatest, and
+    repeats no pair."""
     model = network(tokenizers, ATTENTIONS[0])
     eos = model.output.bias.data[tokenizers.target.eos_id]
     eos += 1e3
     ended = list(translator_of(model, tokenizers).stream(LINES, with_(BEAM, min_length_factor=1.0)))
     assert [len(each.pieces) for each in ended] == [len(each.source_pieces) for each in ended]
     eos -= 2e3
-    for each in translator_of(model, tokenizers).stream(LINES, with_(GREEDY, no_repeat_ngram=2)):
+    endless = translator_of(model, tokenizers)
+    for each in endless.stream(LINES, with_(GREEDY, no_repeat_ngram=2)):
         assert len({*zip(each.pieces, each.pieces[1:], strict=False)}) == max(0, len(each.pieces) - 1)
+    for options in (with_(GREEDY, max_length_factor=1.5), with_(BEAM, max_length_factor=1.5)):
+        for each in endless.stream(LINES[:9], options):
+            expected = int(1.5 * (len(each.source_pieces) - 1)) + 10
+            assert [len(hypothesis.pieces) for hypothesis in each.hypotheses] == [expected] * options.n_best
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM, with_(GREEDY, sampling=Sampling(0.7, 20, 0.9))])
@@ -106,17 +112,6 @@ def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
             assert hypothesis.attention is not None
             assert hypothesis.attention.shape == (len(hypothesis.pieces), len(translation.source_pieces))
             assert hypothesis.attention.sum(1).tolist() == pytest.approx([1.0] * len(hypothesis.pieces), abs=1e-4)
-
-
-def test_translations_are_no_longer_than_allowed(tokenizers: Tokenizers) -> None:
-    model = network(tokenizers, ATTENTIONS[0])
-    with torch.no_grad():
-        model.output.bias[tokenizers.target.eos_id] = -100.0  # it never ends of itself
-    translator = translator_of(model, tokenizers)
-    for options in (with_(GREEDY, max_length_factor=1.5), with_(BEAM, max_length_factor=1.5)):
-        for translation in translator.stream(LINES[:9], options):
-            expected = int(1.5 * (len(translation.source_pieces) - 1)) + 10
-            assert [len(each.pieces) for each in translation.hypotheses] == [expected] * options.n_best
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -209,18 +204,13 @@ def test_options_come_from_the_configuration_unless_given() -> None:
 
 
 def test_contradicting_options_are_refused() -> None:
-    with pytest.raises(ConfigError) as caught:
-        SearchOptions(length_penalty=1e3, max_length_factor=1e9)
-    assert [problem.partition(":")[0] for problem in caught.value.problems] == [
-        "decoding.length_penalty",
-        "decoding.max_length_factor",
-    ]
-    with pytest.raises(ConfigError) as caught:
-        SearchOptions(beam_size=3, n_best=4, sampling=Sampling())
-    assert caught.value.problems == (
-        "beam size 3: sampling follows one hypothesis; use beam size 1",
-        "n-best 4: a beam of 3 has no more than 3 hypotheses; use beam size 4 or more",
-    )
+    for options, keys in (
+        ({"length_penalty": 1e3, "max_length_factor": 1e9}, ["decoding.length_penalty", "decoding.max_length_factor"]),
+        ({"beam_size": 3, "n_best": 4, "sampling": Sampling()}, ["beam size 3", "n-best 4"]),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            SearchOptions(**options)
+        assert [problem.partition(":")[0] for problem in caught.value.problems] == keys
 
 
 # --- what is made ready once ------------------------------------------------------------------------------------------
