@@ -2,7 +2,6 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -79,39 +78,24 @@ def test_the_networks_of_an_experiment_are_built(experiment: str) -> None:
         assert all(value not in values[:place] for place, value in enumerate(values)), "systems must differ"
 
 
-def comparable(run: Run) -> dict[str, Any]:
-    """Everything but the attention and where the run goes."""
-    values = run.config.model_dump()
-    del values["output"], values["model"]["attention"]
-    return values
-
-
-@pytest.mark.parametrize("experiment", ["demo", "multi30k"])
-def test_runs_that_are_compared_differ_in_their_attention_alone(experiment: str) -> None:
-    first, *others = runs(experiment)
-    assert all(comparable(other) == comparable(first) for other in others)
-    attentions = {run.system: run.config.model.attention.type for run in (first, *others)}
-    assert attentions == {system: system for system in attentions}
-    assert {str(run.path) for run in runs("demo")} == {f"runs/demo/{name}" for name in ("none", "bahdanau", "luong")}
-
-
-@pytest.mark.parametrize("base", BASES["europarl"])
-def test_the_systems_of_the_length_curve_differ_in_attention_and_length_alone(base: str) -> None:
-    """As their names say: without attention or with whose, and the most words of a training pair."""
-    kinds = {"rnnencdec": "none", "rnnsearch": "bahdanau", "luong": "luong"}
-    every = runs("europarl", base)
-    assert {run.system for run in every} == {
-        "luong-50",
-        *(f"rnn{k}-{n}" for k in ("encdec", "search") for n in (30, 50)),
-    }
+@pytest.mark.parametrize(
+    ("experiment", "base", "systems"),
+    [("demo", None, 3), ("multi30k", None, 2), *(("europarl", base, 5) for base in BASES["europarl"])],
+)
+def test_systems_that_are_compared_differ_in_their_attention_alone(
+    experiment: str, base: str | None, systems: int
+) -> None:
+    """As their names say; those of the length curve also differ in the most words of a training pair."""
+    kinds = {"rnnencdec": "none", "rnnsearch": "bahdanau"}
     rest = []
-    for run in every:
-        kind, words = run.system.split("-")
-        assert (run.config.model.attention.type, run.config.data.filter.max_words) == (kinds[kind], int(words))
-        values = comparable(run)
-        del values["data"]["filter"]["max_words"]
+    for run in runs(experiment, base):
+        kind, _, words = run.system.partition("-")
+        values = run.config.model_dump(exclude={"output"})
+        assert values["model"].pop("attention")["type"] == kinds.get(kind, kind)
+        if words:
+            assert values["data"]["filter"].pop("max_words") == int(words)
         rest.append(values)
-    assert all(values == rest[0] for values in rest)
+    assert len(rest) == systems and all(values == rest[0] for values in rest)
 
 
 def test_every_run_has_a_place_of_its_own() -> None:
@@ -119,6 +103,7 @@ def test_every_run_has_a_place_of_its_own() -> None:
     assert None not in outputs and len(set(outputs)) == len(outputs)
     every = [str(run.path) for experiment in BASES for run in runs(experiment)]
     assert len(set(every)) == len(every)
+    assert {str(run.path) for run in runs("demo")} == {f"runs/demo/{name}" for name in ("none", "bahdanau", "luong")}
 
 
 # --- papers -----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from tests.config.configurations import MINIMAL, load, problems
 
 NARROW = "model.decoder.hidden=512"  # as wide as the annotations
 LUONG = "{type: luong, score: general%s}"
+COVERAGE = "{type: bahdanau, score: coverage, %s}"
 AFTER = LUONG % ", input_feeding: false%s"
 TRANSFORMER = tuple(f"model.{part}={{type: transformer}}" for part in ("attention", "encoder", "decoder"))
 
@@ -28,17 +29,9 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ((attention(LUONG % ", heads: 3"),), {"model.attention.heads": "decoder.hidden .256.*annotations .512"}),
     # scopes, coverage, hard attention
     ((attention("{type: luong, score: location, scope: {type: local_p}}"),), {"model.attention.scope.type": "global"}),
-    *(
-        (
-            (attention(f"{{type: bahdanau, score: coverage, {other}}}"),),
-            {"model.attention.score.type": said},
-        )
-        for other, said in (
-            ("heads: 2", "heads: 1"),
-            ("scope: {type: local_m}", "global"),
-            ("hard: {type: gumbel}", "hard: null"),
-        )
-    ),
+    ((attention(COVERAGE % "heads: 2"),), {"model.attention.score.type": "heads: 1"}),
+    ((attention(COVERAGE % "scope: {type: local_m}"),), {"model.attention.score.type": "global"}),
+    ((attention(COVERAGE % "hard: {type: gumbel}"),), {"model.attention.score.type": "hard: null"}),
     ((attention(AFTER % ", hard: {type: gumbel}, heads: 2"),), {"model.attention.hard": "heads: 1"}),
     (
         (attention(AFTER % ", hard: {type: reinforce}, scope: {type: local_p, normalize: false}"),),
@@ -71,10 +64,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
         ("training.guided_attention={type: diagonal}", "data.reverse_source=true"),
         {"training.guided_attention.type": "reverse_source"},
     ),
-    (
-        (attention("{type: none}"), "training.guided_attention={type: diagonal}"),
-        {"training.guided_attention": "none"},
-    ),
+    ((attention("none"), "training.guided_attention={type: diagonal}"), {"training.guided_attention": "none"}),
     (("data.train.links=a.links",), {"data.train.links": "guided_attention"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
 ]

@@ -20,20 +20,12 @@ from tests.config.configurations import MINIMAL, load, problems
         ("model.attention={type: transformer, heads: 4}", "model.attention.heads", "only with 'bahdanau' and 'luong'"),
         ("training.optimizer={type: adam, momentum: 0.5}", "training.optimizer.momentum", "only with 'sgd'"),
         ("data.train.split=train", "data.train.split", "with 'source', only with 'hub'"),
-        (
-            "model.attention={type: luong, score: {hidden: 8}}",
-            "model.attention.score.hidden",
-            "with 'general', only with",
-        ),
+        ("model.attention={type: luong, score: {hidden: 8}}", "model.attention.score.hidden", "with 'general'"),
         # types and words
         ("model.attention={type: bahdnau}", "model.attention.type", "nearest: bahdanau"),
         ("model.attention={}", "model.attention.type", "missing"),
         ("model.attention={type:luong}", "model.attention.type", "missing; must be one of bahdanau"),
-        (
-            "model.attention={type: luong, score: [dot]}",
-            "model.attention.score",
-            "a section of one of the kinds additive",
-        ),
+        ("model.attention={type: luong, score: [dot]}", "model.attention.score", "one of the kinds additive"),
         ("precision=on", "precision", "'on' is not one of auto, fp32, bf16"),
         # values
         ("model.dropout=true", "model.dropout", "found true; must be a section"),
