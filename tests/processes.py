@@ -79,6 +79,12 @@ def try_processes(
     return found
 
 
+def variables(rank: object, size: object, port: int) -> dict[str, str]:
+    """What torchrun puts in the environment of a process."""
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return {name: str(value) for name, value in names.items()}
+
+
 def _body(
     sends: Any, rank: int, size: int, port: int, timeout: float, function: Function, arguments: tuple[Any, ...]
 ) -> None:
@@ -87,13 +93,7 @@ def _body(
     from nmt.training.world import joined
 
     torch.set_num_threads(1)
-    os.environ |= {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    os.environ |= variables(rank, size, port)
     try:
         with joined("cpu", timeout) as world:
             result = function(world, *arguments)
@@ -110,9 +110,9 @@ def kill_self() -> None:
 
 def outside_make() -> dict[str, str]:
     """The environment without what a ``make`` above this process has put there, ``make test ARGS=...`` included."""
-    variables = {"ARGS", "DEMO", "DEMO_JOBS", "DEMO_SET", "JOBS", "SIZE"}
+    of_make = {"ARGS", "DEMO", "DEMO_JOBS", "DEMO_SET", "JOBS", "SIZE"}
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("MAKE", "MFLAGS")) and name not in variables
+        if not name.startswith(("MAKE", "MFLAGS")) and name not in of_make
     }

@@ -76,6 +76,11 @@ def test_weights_and_training_state_come_back_bit_for_bit(tmp_path: Path) -> Non
     training = run.training("last")
     assert torch.equal(training.tensors["random"], torch.get_rng_state())
     assert training.state == state
+    last = run.folder("last")
+    assert {path.stat().st_mode & 0o777 for path in last.iterdir()} == {last.stat().st_mode & 0o666}, "all may read"
+    assert run.update("last") == 0
+    run.save("best", TENSORS, update=7)
+    assert run.update("best") == 7
 
 
 def test_a_loaded_model_computes_what_the_saved_one_did(run: RunDirectory, tmp_path: Path) -> None:
@@ -349,13 +354,6 @@ def test_a_name_that_could_lead_elsewhere_is_none(run: RunDirectory, name: str) 
     assert sorted(run.path.parent.rglob("*")) == before
 
 
-def test_a_checkpoint_says_when_it_was_written(run: RunDirectory) -> None:
-    run.save("best", weights_of(1))
-    assert run.update("best") == 0
-    run.save("best", weights_of(1), update=7)
-    assert run.update("best") == 7
-
-
 def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     cut_metrics(run.metrics, {"train": 3, "validation": 3})
@@ -369,13 +367,6 @@ def test_metrics_are_cut_where_training_goes_on(tmp_path: Path) -> None:
     assert run.metrics.read_text().splitlines() == lines[:3]
     cut_metrics(run.metrics, {"train": 3, "validation": 2})  # a validation that is to be made again
     assert run.metrics.read_text().splitlines() == lines[:2]
-
-
-def test_readers_of_the_folder_may_read_the_weights(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
-    run.save("last", weights_of(1), TrainingCheckpoint({}, {}))
-    last = run.checkpoints / "last"
-    assert {path.stat().st_mode & 0o777 for path in last.iterdir()} == {last.stat().st_mode & 0o666}
 
 
 def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:

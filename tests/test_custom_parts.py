@@ -22,12 +22,11 @@ from nmt.model.attention import Attention, ScoredAttention
 from nmt.model.cells import Cell
 from nmt.model.decoders import Decoder
 from nmt.model.encoders import Encoder
-from nmt.runs.loading import load_run
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import options, train
+from tests.test_resume import assert_same_run
 
-CPU = torch.device("cpu")
 REGISTRIES = (schema.SCORES, schema.ATTENTIONS, schema.ENCODERS, schema.DECODERS, schema.CELLS)
 
 # --- an encoder that is not bidirectional -----------------------------------------------------------------------------
@@ -153,14 +152,13 @@ class MeanAttention(Attention):
 PAGE = (Path(__file__).parent.parent / "docs/architecture.md").read_text("utf-8")
 [SCORE], [SECTION] = (re.findall(rf"^```{kind}\n(.*?)\n```$", PAGE, re.S | re.M) for kind in ("python", "yaml"))
 PARTS: dict[str, dict[str, Any]] = {
-    "score of the page": yaml.safe_load(SECTION)["model"],
-    "encoder": {"encoder": {"type": "forward", "hidden": 24}},
+    "encoder and score of the page": yaml.safe_load(SECTION)["model"] | {"encoder": {"type": "forward", "hidden": 24}},
     "decoder": {"decoder": {"type": "cache", "hidden": 24}},
-    "cell": {
+    "cell and attention without weights": {
         "encoder": {"type": "minimal", "hidden": 24},
         "decoder": {"type": "minimal", "hidden": 24, "layers": 2, "layer_norm": True},
+        "attention": "mean",
     },
-    "attention without weights": {"attention": "mean"},
 }
 
 
@@ -185,27 +183,22 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return names
 
 
-def configured(folder: Path, part: str, output: str, updates: int) -> Config:
-    values = options(folder, updates=updates, validation={"sentences": 2})
+def configured(folder: Path, part: str, output: str = "run", updates: int = 2) -> Config:
+    values = options(folder, updates=updates, log_every=1, validation={"every": 1, "sentences": 2})
     values["data"]["test"] = None
     values["model"] |= PARTS.get(part, {})
     return Config.model_validate(values | {"output": str(folder / output)})
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("outside")
-
-
 @pytest.mark.parametrize("part", PARTS)
 def test_it_trains_resumes_and_translates(folder: Path, part: str) -> None:
-    """Also where parameters have no gradient, and so no state of the optimizer."""
+    """A run that is made longer is one that was longer, also where parameters have no gradient, and so no state of the
+    optimizer."""
     whole, parts = f"whole-{part}", f"parts-{part}"
-    train(configured(folder, part, whole, 2))
+    train(configured(folder, part, whole))
     train(configured(folder, part, parts, 1))
-    train(configured(folder, part, parts, 2), resume=True)
-    for name, tensor in load_run(folder / whole, CPU, "last").model.state_dict().items():
-        assert torch.equal(load_run(folder / parts, CPU, "last").model.state_dict()[name], tensor), name
+    train(configured(folder, part, parts), resume=True)
+    assert_same_run(folder / parts, folder / whole)
     translator, lines = Translator.load(folder / whole, "cpu"), ["ga bu zo", "meu", "ga ga bu zo meu ga", ""]
     found = [
         [each.hypotheses[0].text for each in translator.stream(lines, SearchOptions(beam_size=3, batch_tokens=size))]
@@ -217,7 +210,7 @@ def test_it_trains_resumes_and_translates(folder: Path, part: str) -> None:
 @pytest.mark.parametrize("part", PARTS)
 def test_teacher_forcing_is_stepping_and_the_twin_is_the_part_itself(folder: Path, part: str) -> None:
     torch.manual_seed(1)
-    model = build_model(configured(folder, part, "x", 3).model, 9, 9).double().eval()
+    model = build_model(configured(folder, part).model, 9, 9).double().eval()
     source, lengths, target = torch.randint(9, (2, 4)), torch.tensor([4, 2]), torch.randint(9, (2, 3))
     logits, _ = model(source, lengths, target)
     network = fast.training(model)
@@ -242,18 +235,15 @@ def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder:
     assert "nearest: forward" in caught.value.problems[-1]
 
 
-def test_a_type_cannot_be_registered_twice() -> None:
+def test_a_type_cannot_be_registered_twice_and_needs_a_builder(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"forward.*ForwardOptions"):
         schema.ENCODERS.register(ForwardOptions)
 
-
-def test_options_that_nothing_builds_are_named(folder: Path) -> None:
-    config = configured(folder, "encoder", "x", 3).model
     del schema.ENCODERS.builders[ForwardOptions]
     with pytest.raises(LookupError, match="ForwardOptions"):
-        build_model(config, 9, 9)
+        build_model(configured(folder, "encoder and score of the page").model, 9, 9)
 
 
 def test_vectors_of_a_custom_part_start_as_it_made_them(folder: Path) -> None:
-    model = build_model(configured(folder, "attention without weights", "x", 3).model, 9, 9)
+    model = build_model(configured(folder, "cell and attention without weights").model, 9, 9)
     assert (model.get_parameter("decoder.attention.unused.weight") == 1).all()

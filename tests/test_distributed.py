@@ -2,8 +2,6 @@
 
 import json
 import platform
-import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
@@ -17,12 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import Config
-from nmt.data import epochs
 from nmt.data.dataset import prepare
 from nmt.errors import ConfigError, Stopped
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
-from nmt.training import trainer as trainer_module
 from nmt.training.gradients import Accumulation
 from nmt.training.machine import Machine
 from nmt.training.opening import refuse_unequal
@@ -209,59 +205,30 @@ def test_a_run_of_processes_is_the_run_of_one(folder: Path) -> None:
 # --- a lost process, another number of processes ----------------------------------------------------------------------
 
 
-def trained_until_killed(world: World, folder: str, output: str, updates: int, kill: int | None, resume: bool) -> None:
-    """Train; the last process is killed in its ``kill``-th update. Each process notes the pairs of each batch."""
-    real_deal, real, dealt = epochs._batches, epochs.training_batches, list[Any]()
-    notes = (Path(folder) / f"{output}.pairs-{time.time_ns()}-{world.rank}").open("w", buffering=1)
+def trained_until_killed(world: World, folder: str, kill: int | None, resume: bool) -> None:
+    """Train; the last process is killed in its update after ``kill``."""
+    real = Trainer.update
 
-    def deal(*arguments: Any) -> Iterator[Any]:
-        for each in real_deal(*arguments):
-            dealt.append(each)
-            yield each
+    def update(trainer: Trainer, batches: Any) -> Any:
+        if trainer.progress.update == kill and world.rank == world.size - 1:
+            kill_self()
+        return real(trainer, batches)
 
-    def noted(*arguments: Any, **options: Any) -> Iterator[Any]:
-        for count, (after, batch) in enumerate(real(*arguments, **options), 1):
-            if count == kill and world.rank == world.size - 1:
-                kill_self()
-            _, rows, end = dealt[world.rank - world.size]
-            epoch = end.epoch if end.batch else end.epoch - 1
-            notes.write(json.dumps([[after.epoch, after.batch], epoch, [*map(int, rows)]]) + "\n")
-            yield after, batch
-
-    training = {"updates": updates, "save_every": 2, "validation": {"every": 1000, "first": None}}
-    with patch.object(epochs, "_batches", deal), patch.object(trainer_module, "training_batches", noted), notes:
-        train_run(exact(Path(folder), output, **training), say=lambda line: None, resume=resume, world=world)
+    training = {"updates": 6, "batch_tokens": 50, "save_every": 2, "validation": {"every": 1000, "first": None}}
+    with patch.object(Trainer, "update", update):
+        train_run(exact(Path(folder), "elastic", **training), say=lambda line: None, resume=resume, world=world)
 
 
-def position(run: Path) -> list[int]:
-    """Where the checkpoint of a run stands: epoch and batch."""
-    state = json.loads((run / "checkpoints/last/training.json").read_text())
-    return [state["position"]["epoch"], state["position"]["batch"]]
-
-
-def test_an_epoch_has_every_pair_once_whatever_number_of_processes_is_killed(folder: Path) -> None:
-    """2 -> 3 -> 1 processes, with a kill in each but the last."""
-    run, held = folder / "elastic", Counter[int]()
-    for size, kill in ((2, 4), (3, 6), (1, None)):
-        before = position(run) if run.exists() else [0, 0]
-        found = try_processes(trained_until_killed, size, str(folder), "elastic", 60, kill, run.exists(), timeout=20.0)
-        problems = [problem for problem, _ in found]
-        if kill is None:
-            assert problems == [""]
-        else:
-            assert problems[-1] == KILLED
-            assert all("another process of the run has ended" in problem for problem in problems[:-1]), problems
-        after = position(run)
-        assert after > before
-        for notes in folder.glob("elastic.pairs-*"):
-            for line in notes.read_text().splitlines():
-                where, epoch, rows = json.loads(line)
-                if epoch == 0 and before < where <= after:  # what comes after the checkpoint is trained again
-                    held.update(rows)
-            notes.unlink()
-    pairs = len(prepare(exact(folder)).train)
-    assert position(run)[0] >= 1
-    assert sorted(held.elements()) == list(range(pairs))
+def test_any_number_of_processes_goes_on_where_another_was_killed(folder: Path) -> None:
+    """2 -> 3 -> 1 processes, with a kill in each but the last: from the batch of the epoch at which the checkpoint
+    stands, after two updates of each."""
+    for size, kill, batches in ((2, 3, 2 * 2), (3, 5, 2 * 2 + 2 * 3), (1, None, 2 * 2 + 2 * 3 + 2)):
+        found = try_processes(trained_until_killed, size, str(folder), kill, size != 2, timeout=20.0)
+        *others, last = [problem for problem, _ in found]
+        assert last == ("" if kill is None else KILLED)
+        assert all("another process of the run has ended" in problem for problem in others), others
+        state = json.loads((folder / "elastic/checkpoints/last/training.json").read_text())
+        assert state["position"] == {"epoch": 0, "batch": batches}
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------

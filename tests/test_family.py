@@ -19,12 +19,6 @@ CPU = torch.device("cpu")
 LINES = ["oak elm ash", "fir", "yew box bay fig oak", "elm elm", "ash bay"]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A corpus and its cache; each test names a run of its own."""
-    return tmp_path_factory.mktemp("family")
-
-
 def of_variant(folder: Path, variant: str, output: str) -> Config:
     """A run of three updates with dropout."""
     common: dict[str, Any] = {"log_every": 4, "validation": {"every": 3, "metric": "loss", "sentences": 2}}

@@ -11,14 +11,13 @@ from torch import Tensor, nn
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, collate
 from nmt.fast.kernels.output_loss import output_loss
-from nmt.model import build_model
 from nmt.model.seq2seq import cross_entropy
 from nmt.training import gradients
 from nmt.training.gradients import Accumulation, EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
 from nmt.training.world import ONE_PROCESS
 from tests import graphs_on_cpu
-from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
+from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, small_model
 from tests.test_objectives import SPECIALS, batch
 
 CPU = torch.device("cpu")
@@ -39,10 +38,7 @@ def test_shapes_are_multiples() -> None:
 def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, kernels: Kernels) -> None:
     results: list[tuple[Tensor, dict[str, Tensor | None]]] = []
     for each in (batch(), filled_up(batch(), SPECIALS)):
-        torch.manual_seed(2)
-        model = build_model(model_config(attention), SOURCE, TARGET).double()
-        for parameter in model.parameters():
-            nn.init.uniform_(parameter, -0.5, 0.5)
+        model = small_model(attention).train()
         compute = EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, kernels)
         likelihood = compute(each, each.target_tokens)
         results.append((likelihood, {name: p.grad for name, p in model.named_parameters()}))
@@ -71,9 +67,8 @@ def test_rows_that_do_not_count(smoothing: float, monkeypatch: pytest.MonkeyPatc
 
 def graphs_of(monkeypatch: pytest.MonkeyPatch, attention: str = "bahdanau") -> GraphedGradients:
     """Graphs on a CPU, of a network in double precision."""
-    torch.manual_seed(1)
-    model = build_model(model_config(attention), SOURCE, TARGET).double()
     graphs_on_cpu.install(monkeypatch)
+    model = small_model(attention).train()
     return GraphedGradients(EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, "auto"), SPECIALS)
 
 

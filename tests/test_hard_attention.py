@@ -14,8 +14,10 @@ from nmt.data.batching import Batch
 from nmt.model import Memory, Seq2Seq
 from nmt.model.decoders import RecurrentDecoder
 from nmt.model.hard import GumbelAttention, HardAttention, NoisyMemory, SampledAttention
+from nmt.training.gradients import POSITIONS, filled_up
 from nmt.training.objective import ExactMarginal, Reinforce, teacher_forcing, with_noise
 from tests.models import model_config, score, small_model
+from tests.test_objectives import SPECIALS
 
 AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
 REINFORCE: dict[str, Any] = {"type": "reinforce", "entropy": 0.0}
@@ -76,11 +78,6 @@ def log_likelihoods(model: Seq2Seq) -> tuple[Tensor, Tensor, Tensor]:
     return words, chosen, -(alpha * alpha.log()).sum(-1)
 
 
-def expected_gradient(model: Seq2Seq, value: Callable[[Tensor, Tensor, Tensor], Tensor]) -> dict[str, Tensor]:
-    """Gradient of a value that is made of all pairs of positions."""
-    return gradients(model, value(*log_likelihoods(model)))
-
-
 def gradients(model: Seq2Seq, value: Tensor) -> dict[str, Tensor]:
     names, parameters = zip(*model.named_parameters(), strict=True)
     found = torch.autograd.grad(value, parameters, allow_unused=True)
@@ -126,7 +123,7 @@ def reinforce(section: dict[str, Any], **options: Any) -> tuple[Seq2Seq, Reinfor
     return model, objective
 
 
-@pytest.mark.parametrize("system", ["states depend on no position", "fed", "before the update"])
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_the_mean_gradient_of_reinforce_is_that_of_the_expected_log_likelihood(
     system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +132,7 @@ def test_the_mean_gradient_of_reinforce_is_that_of_the_expected_log_likelihood(
     assert objective.to_go == (system != "states depend on no position")
     objectives, probabilities = all_draws(model, objective, monkeypatch)
     found = gradients(model, (probabilities * objectives).sum())
-    expected = expected_gradient(model, expected_log_likelihood)
+    expected = gradients(model, expected_log_likelihood(*log_likelihoods(model)))
     assert any(gradient.abs().max() > 1e-3 for name, gradient in expected.items() if ".soft." in name)
     for name, gradient in expected.items():
         assert torch.allclose(found[name], -gradient, atol=1e-10), name
@@ -156,8 +153,8 @@ def test_the_weight_and_the_entropy_bonus_are_factors(monkeypatch: pytest.Monkey
     model, objective = reinforce(AFTER, entropy=0.7, weight=3.0)
     objectives, probabilities = all_draws(model, objective, monkeypatch)
     found = gradients(model, (probabilities * objectives).sum())
-    reward = expected_gradient(model, expected_log_likelihood)
-    entropy = expected_gradient(model, lambda words, chosen, entropies: entropies[0].sum())
+    reward = gradients(model, expected_log_likelihood(*log_likelihoods(model)))
+    entropy = gradients(model, log_likelihoods(model)[2][0].sum())
     score, output = "decoder.attention.soft.key.weight", "output.weight"
     assert torch.allclose(found[score], -3 * reward[score] - 0.7 * entropy[score], atol=1e-10)
     assert torch.allclose(found[output], -reward[output], atol=1e-10)
@@ -173,25 +170,13 @@ def test_the_moving_baseline_takes_up_a_tenth_of_each_mean_reward() -> None:
 
 def test_padding_changes_no_gradient_of_reinforce(monkeypatch: pytest.MonkeyPatch) -> None:
     model, objective = reinforce(SYSTEMS["fed"], entropy=0.3)
-    fix_noise(monkeypatch, gumbel(1, 3, 5))
-    short = pairs()
-    long = Batch(
-        functional.pad(short.source, (0, 2)),
-        short.source_lengths,
-        functional.pad(short.target_input, (0, 1)),
-        functional.pad(short.target_output, (0, 1)),
-        functional.pad(short.target_mask, (0, 1)),
-        2,
-    )
+    fix_noise(monkeypatch, gumbel(1, POSITIONS, POSITIONS))
     found = []
-    for batch in (short, long):
+    for batch in (pairs(), filled_up(pairs(), SPECIALS)):
         attention(model).average_reward.fill_(-1.5)
-        objective_of_batch = objective(model, batch).objective
-        found.append(torch.autograd.grad(objective_of_batch, list(model.parameters()), allow_unused=True))
-    for one, other in zip(*found, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            assert torch.allclose(one, other, atol=1e-12)
+        found.append(gradients(model, objective(model, batch).objective))
+    for name, gradient in found[0].items():
+        assert torch.allclose(gradient, found[1][name], atol=1e-12), name
 
 
 # --- exact marginal ---------------------------------------------------------------------------------------------------

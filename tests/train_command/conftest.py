@@ -1,11 +1,9 @@
 """A corpus with a finished run, and the command on it."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from nmt.cli.train import main
 from tests.small_run import options
@@ -13,18 +11,16 @@ from tests.train_command.commands import Train, write_config
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(folder: Path) -> Path:
     """The folder of one corpus, its cache, and a finished run."""
-    folder = tmp_path_factory.mktemp("corpus")
     write_config(folder, options(folder, updates=2, log_every=2))
     assert main(["--config", str(folder / "config.yaml")]) == 0
     return folder
 
 
 @pytest.fixture
-def train(corpus: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Train]:
+def train(corpus: Path, capsys: pytest.CaptureFixture[str]) -> Train:
     """Run the command on the corpus: exit code and standard error; there must be no standard output."""
-    threads = torch.get_num_threads()
 
     def call(*arguments: str | Path, config: Path = corpus / "config.yaml") -> tuple[int, str]:
         code = main(["--config", str(config), *map(str, arguments)])
@@ -32,8 +28,7 @@ def train(corpus: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Train]:
         assert out == ""
         return code, err
 
-    yield call
-    torch.set_num_threads(threads)
+    return call
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from nmt.training.progress import Extent, Progress
 from nmt.translation.results import Translation
 from nmt.translation.searching import lines_for
 from nmt.translation.translator import Translator
-from tests.comparison import reseal, snapshot
+from tests.comparison import snapshot
 from tests.small_run import options
 from tests.test_progress import training
 from tests.train_command.commands import Train, refused, write_config
@@ -71,23 +71,6 @@ def test_a_dry_run_refuses_what_training_would_refuse_and_leaves_the_run_as_it_i
     code, err = train("--output", run, "--dry-run", "--resume", "--set", "training.updates=9")
     assert code == 0 and f"{run} can be resumed after update 2\n" in err
     assert snapshot(run) == before
-
-
-def test_a_dry_run_of_a_resumption_refuses_what_resuming_would(train: Train, run: Path, corpus: Path) -> None:
-    how: list[str | Path] = ["--output", run, "--dry-run", "--resume"]
-    assert refused(train(*how, "--set", "seed=2"))[0] == f"{run}: seed was 1 and is now 2"
-    file = corpus / "test.low"
-    text = file.read_text()
-    try:
-        file.write_text("oak\n" * 20)
-        [*_, problem, _] = refused(train(*how))
-    finally:
-        file.write_text(text)
-    assert problem.startswith(f"{run}/manifest.json: corpus_sha256 was ")
-    state = run / "checkpoints" / "last" / "training.json"
-    state.write_text("[]")
-    reseal(state.parent)
-    assert refused(train(*how))[-1].startswith(f"{state}: not the progress of a run")
 
 
 def test_a_dry_run_sees_that_the_disk_is_too_small(

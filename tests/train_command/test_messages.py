@@ -2,25 +2,10 @@
 
 import shlex
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from nmt.cli import report, translate
-from nmt.errors import CheckpointError
 from nmt.runs.directory import RunDirectory
-from nmt.training import train as training
 from tests.train_command.commands import Train, refused
-
-
-def test_an_error_is_where_it_belongs(train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise CheckpointError("one", "two")
-
-    monkeypatch.setattr(training, "prepare", fail)
-    assert refused(train("--output", tmp_path / "run")) == ["one", "two"]
-    code, err = train("--output", tmp_path / "run", "--verbose")
-    assert code == 2 and "Traceback" in err
 
 
 def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(

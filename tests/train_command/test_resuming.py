@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.train import main
-from tests.comparison import snapshot
+from tests.comparison import reseal, snapshot
 from tests.small_run import metrics
 from tests.train_command.commands import Train, refused
+
+BOTH: list[list[str]] = [[], ["--dry-run"]]
+"""A dry run refuses what resuming would."""
 
 
 def settings(*changes: str) -> list[str]:
@@ -18,6 +21,12 @@ def settings(*changes: str) -> list[str]:
 
 def test_there_must_be_something_to_resume(train: Train, run: Path, tmp_path: Path) -> None:
     assert refused(train("--output", tmp_path / "new", "--resume"))[0].startswith(f"{tmp_path}/new: there is no run ")
+    state = run / "checkpoints" / "last" / "training.json"
+    state.write_text("[]")
+    reseal(state.parent)
+    for more in BOTH:
+        line = refused(train("--output", run, "--resume", *more))[-1]
+        assert line.startswith(f"{state}: not the progress of a run")
     for name in ("last", "previous"):
         shutil.rmtree(run / "checkpoints" / name)
     assert refused(train("--output", run, "--resume"))[0].startswith(f"{run}/checkpoints/last: missing, ")
@@ -41,12 +50,13 @@ CHANGES = {
 def test_another_configuration_is_refused(train: Train, run: Path) -> None:
     before = snapshot(run)
     changed = settings("seed=2", "model.attention={type: none}", "training.label_smoothing=0.1")
-    [*problems, _] = refused(train("--output", run, "--resume", *changed))
-    assert problems == [f"{run}: {each}" for each in DIFFERENCES]
+    for more in BOTH:
+        [*problems, _] = refused(train("--output", run, "--resume", *changed, *more))
+        assert problems == [f"{run}: {each}" for each in DIFFERENCES]
     for key in ("length_penalty", "max_source", "max_length_factor"):  # they change the BLEU of validations
         [difference, _] = refused(train("--output", run, "--resume", *settings(f"decoding.{key}=3")))
         assert difference.startswith(f"{run}: decoding.{key} was ")
-    for more in ([], ["--dry-run"]):
+    for more in BOTH:
         [*_, line] = refused(train("--output", run, "--resume", *settings("training.updates=1"), *more))
         assert line.startswith("training.updates: 1, but the run has already made 2; ")
     assert snapshot(run) == before
@@ -92,13 +102,19 @@ def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path,
     assert len(changes) == len(recorded) + 1, "what was changed before is no change"
 
 
-def test_a_run_is_resumed_on_the_text_it_was_begun_on(train: Train, run: Path, corpus: Path) -> None:
-    file = corpus / "train.low"
+@pytest.mark.parametrize(
+    ("split", "keys"), [("train", ["corpus_sha256", "tokenizer_sha256"]), ("test", ["corpus_sha256"])]
+)
+def test_a_run_is_resumed_on_the_text_it_was_begun_on(
+    train: Train, run: Path, corpus: Path, split: str, keys: list[str]
+) -> None:
+    file = corpus / f"{split}.low"
     text = file.read_text()
     try:
         file.write_text(text.replace("oak", "elm", 1))
-        [*_, corpus_line, tokenizer_line, _] = refused(train("--output", run, "--resume"))
+        said = [refused(train("--output", run, "--resume", *more)) for more in BOTH]
     finally:
         file.write_text(text)
-    assert corpus_line.startswith(f"{run}/manifest.json: corpus_sha256 was ")
-    assert tokenizer_line.startswith(f"{run}/manifest.json: tokenizer_sha256 was ")
+    for lines in said:
+        found = [line.partition(" was ")[0] for line in lines if line.startswith(f"{run}/manifest.json: ")]
+        assert found == [f"{run}/manifest.json: {key}" for key in keys]

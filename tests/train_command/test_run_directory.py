@@ -62,27 +62,18 @@ def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, 
     assert line.startswith(f"output: another nmt-train is running in {run};") and "--overwrite" not in line
 
 
-@pytest.mark.parametrize("place", ["file", "file/a/run"])
-def test_a_file_in_the_way_is_named(train: Train, tmp_path: Path, place: str) -> None:
-    (tmp_path / "file").write_text("")
-    assert refused(train("--output", tmp_path / place)) == [f"output: {tmp_path}/file is a file; name a directory"]
-
-
-def test_a_folder_that_must_not_be_written_to_is_named(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_output_that_cannot_be_is_named(
+    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # rights do not bind root
-    assert refused(train("--output", tmp_path / "a" / "run")) == [
-        f"output: {tmp_path} is not writable (Permission denied); choose another directory or change its permissions"
-    ]
-
-
-def test_a_run_needs_a_place(train: Train, corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/a/run"):
+        assert refused(train("--output", tmp_path / place)) == [f"output: {tmp_path}/file is a file; name a directory"]
     nameless = write_config(tmp_path, options(corpus) | {"output": None})
     for arguments in ([], ["--output", ""]):
-        assert refused(train(*arguments, config=nameless)) == [
-            "output: no run directory is named; give --output RUN, or output: in the configuration"
-        ]
+        assert refused(train(*arguments, config=nameless))[0].startswith("output: no run directory is named; ")
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # rights do not bind root
+    [line] = refused(train("--output", tmp_path / "a" / "run"))
+    assert line.startswith(f"output: {tmp_path} is not writable (Permission denied); ")
 
 
 @pytest.mark.parametrize(
