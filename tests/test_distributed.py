@@ -3,7 +3,7 @@
 import json
 import platform
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,13 @@ def exact(folder: Path, output: str = "run", **training: Any) -> Config:
     return config(folder, output=output, dropout=NO_DROPOUT, **({"optimizer": SGD} | training))
 
 
-@contextmanager
-def trainer_of(configuration: Config, world: World) -> Iterator[Trainer]:
+def trainer_of(configuration: Config, world: World) -> Trainer:
     """A trainer that writes nothing."""
     nowhere, prepared = RunDirectory("nowhere"), prepare(configuration)
     torch.manual_seed(1)
     model = make_model(configuration.model, prepared.tokenizers)
-    with closing(Log(nowhere, lambda line: None, world=Silent())) as log:
-        yield make_trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
+    log = Log(nowhere, lambda line: None, world=Silent())
+    return make_trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
 
 
 class Silent(World):
@@ -71,8 +70,8 @@ class Silent(World):
 
 def shares(folder: Path) -> list[list[int]]:
     """The pairs of each process in one update: very many tokens in the first, few in the next, none in the last."""
-    with trainer_of(exact(folder), ONE_PROCESS) as trainer:
-        order = np.argsort(trainer.prepared.train.target_lengths, kind="stable").tolist()
+    trainer = trainer_of(exact(folder), ONE_PROCESS)
+    order = np.argsort(trainer.prepared.train.target_lengths, kind="stable").tolist()
     dealt = [order[-40:], order[:2], []]
     counts = [sum(int(trainer.prepared.train.target_lengths[row]) + 1 for row in rows) for rows in dealt]
     assert counts[0] > 10 * counts[1]
@@ -81,18 +80,18 @@ def shares(folder: Path) -> list[list[int]]:
 
 def updated(world: World, folder: str, dealt: list[list[int]]) -> dict[str, Any]:
     """Two updates with the pairs of this process, each list of them a batch."""
-    with trainer_of(exact(Path(folder)), world) as trainer:
-        shares = dealt if world.size == 1 else [dealt[world.rank]]
-        batches = [batch_of(trainer, rows) for rows in shares if rows]
-        made = [asdict(update(trainer, batches)) for _ in range(2)]
-        return {"updates": made, "parameters": parameters(trainer).tolist()}
+    trainer = trainer_of(exact(Path(folder)), world)
+    shares = dealt if world.size == 1 else [dealt[world.rank]]
+    batches = [batch_of(trainer, rows) for rows in shares if rows]
+    made = [asdict(update(trainer, batches)) for _ in range(2)]
+    return {"updates": made, "parameters": parameters(trainer).tolist()}
 
 
 def test_processes_make_the_update_of_one_with_all_their_batches(folder: Path) -> None:
     """The gradient is divided once, by the tokens of all; one has ten times as many as another, one none."""
     dealt = shares(folder)
-    with trainer_of(exact(folder), ONE_PROCESS) as trainer:
-        before = parameters(trainer)
+    trainer = trainer_of(exact(folder), ONE_PROCESS)
+    before = parameters(trainer)
     alone = updated(ONE_PROCESS, str(folder), dealt)
     expected = torch.tensor(alone["parameters"])
     for found in run_processes(updated, 3, str(folder), dealt):
@@ -238,13 +237,13 @@ def with_faults(world: World, folder: str) -> list[dict[str, Any]]:
     """One update in which the second process alone has a problem, and one without; for each kind of problem."""
     found = []
     for fault in (not_finite(KINDS[0]), short_of_memory):
-        with trainer_of(exact(Path(folder)), world) as trainer:
-            if world.rank == 1:
-                spoil(trainer, fault, [1])
-            for _ in range(2):
-                update(trainer, [batch_of(trainer, [world.rank, 2 + world.rank])])
-            counts = {"skipped": trainer.progress.skipped, "halved": trainer.progress.halved}
-            found.append(counts | {"parameters": parameters(trainer).tolist()})
+        trainer = trainer_of(exact(Path(folder)), world)
+        if world.rank == 1:
+            spoil(trainer, fault, [1])
+        for _ in range(2):
+            update(trainer, [batch_of(trainer, [world.rank, 2 + world.rank])])
+        counts = {"skipped": trainer.progress.skipped, "halved": trainer.progress.halved}
+        found.append(counts | {"parameters": parameters(trainer).tolist()})
     return found
 
 
@@ -254,10 +253,10 @@ def short_of_memory(*_: Any) -> Tensor:
 
 def test_an_update_that_fails_in_one_process_is_skipped_or_halved_by_all(folder: Path) -> None:
     """The update with halves is the same; no process waits for another."""
-    with trainer_of(exact(folder), ONE_PROCESS) as trainer:
-        for _ in range(2):
-            update(trainer, [batch_of(trainer, [0, 1, 2, 3])])
-        expected = parameters(trainer)
+    trainer = trainer_of(exact(folder), ONE_PROCESS)
+    for _ in range(2):
+        update(trainer, [batch_of(trainer, [0, 1, 2, 3])])
+    expected = parameters(trainer)
     first, second = run_processes(with_faults, 2, str(folder))
     assert first == second
     lost, halved = first

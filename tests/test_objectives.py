@@ -1,8 +1,8 @@
 """What training minimizes beside teacher forcing: scheduled sampling and guided attention."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,13 @@ from nmt.errors import ConfigError
 from nmt.model import Seq2Seq
 from nmt.training.gradients import EagerGradients, filled_up
 from nmt.training.objective import (
-    DiagonalGuide,
     Guide,
     GuidedAttention,
-    LinksGuide,
     Objective,
     ScheduledSampling,
     TeacherForcing,
+    diagonal_guide,
+    links_guide,
     objective_of,
     reference_share,
 )
@@ -226,7 +226,8 @@ def test_the_diagonal_by_numpy() -> None:
             places = np.arange(1, sources + 1) / sources
             penalty = 1 - np.exp(-((t / targets - places) ** 2) / (2 * np.array([[0.2], [0.5]]) ** 2))
             wanted += penalty @ weights[row, t - 1, :sources].numpy()
-    assert [guide(weights, pairs).item() for guide in (DiagonalGuide(), DiagonalGuide(0.5))] == pytest.approx(wanted)
+    guides = diagonal_guide, partial(diagonal_guide, deviation=0.5)
+    assert [guide(weights, pairs).item() for guide in guides] == pytest.approx(wanted)
 
 
 def test_links_by_hand() -> None:
@@ -235,25 +236,25 @@ def test_links_by_hand() -> None:
     pairs = replace(pairs, links=torch.tensor([[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]]))
     weights = torch.tensor([[[0.75, 0.25, 0.0], [0.5, 0.375, 0.125], [0.0, 0.0, 1.0]]])
     wanted = math.log(4) + 0.5 * math.log(2) + 0.5 * math.log(8)
-    assert LinksGuide()(weights, pairs).item() == pytest.approx(wanted)
+    assert links_guide(weights, pairs).item() == pytest.approx(wanted)
 
 
 def test_a_weight_of_zero_at_a_link_is_no_infinity() -> None:
     pairs = replace(batch(links=True), target_tokens=1)
     weights = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1), requires_grad=True)
-    penalty = LinksGuide()(weights.softmax(-1) * torch.zeros(()), pairs)
+    penalty = links_guide(weights.softmax(-1) * torch.zeros(()), pairs)
     penalty.backward()
     assert penalty.isfinite() and weights.grad is not None and weights.grad.isfinite().all()
 
 
 def test_what_cannot_be_guided_names_the_key() -> None:
     with pytest.raises(ConfigError, match=r"^training\.guided_attention\.type: 'links' needs the links"):
-        LinksGuide()(random_weights(batch()), batch())
+        links_guide(random_weights(batch()), batch())
     with pytest.raises(ConfigError, match=r"^training\.guided_attention: the network has no attention"):
-        GuidedAttention(TeacherForcing(), DiagonalGuide())(small_model("none"), batch())
+        GuidedAttention(TeacherForcing(), diagonal_guide)(small_model("none"), batch())
 
 
-GUIDES: dict[str, Callable[[], Guide]] = {"diagonal": DiagonalGuide, "links": LinksGuide}
+GUIDES: dict[str, Guide] = {"diagonal": diagonal_guide, "links": links_guide}
 
 
 @pytest.mark.parametrize(("guide", "kernels"), [("diagonal", "auto"), ("links", "plain")])
@@ -261,17 +262,17 @@ GUIDES: dict[str, Callable[[], Guide]] = {"diagonal": DiagonalGuide, "links": Li
 def test_the_term_is_added_and_reaches_the_parameters(variant: str, guide: str, kernels: Kernels) -> None:
     """Loss and gradients against autograd through the plain network; the likelihood that is reported is unchanged."""
     model, pairs, forcing = small_model(variant).train(), batch(links=True), TeacherForcing(0.1)
-    objective = GuidedAttention(forcing, GUIDES[guide](), weight=3.0)
+    objective = GuidedAttention(forcing, GUIDES[guide], weight=3.0)
     found = gradients(model, objective, pairs, kernels)
     model.zero_grad()
     _, weights = model(pairs.source, pairs.source_lengths, pairs.target_input)
     loss = forcing(model, pairs)
-    (loss.objective + 3.0 * GUIDES[guide]()(weights, pairs)).backward()
-    assert found["loss"] == pytest.approx((loss.objective + 3.0 * GUIDES[guide]()(weights, pairs)).item())
+    (loss.objective + 3.0 * GUIDES[guide](weights, pairs)).backward()
+    assert found["loss"] == pytest.approx((loss.objective + 3.0 * GUIDES[guide](weights, pairs)).item())
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad, rtol=1e-9, atol=1e-12, msg=name)
     assert objective(model, pairs).likelihood == loss.likelihood
-    none = gradients(model, GuidedAttention(forcing, GUIDES[guide](), weight=0.0), pairs, "plain")
+    none = gradients(model, GuidedAttention(forcing, GUIDES[guide], weight=0.0), pairs, "plain")
     alone = gradients(model, forcing, pairs, "plain")
     assert all(torch.equal(none[name], alone[name]) for name in alone)
 
@@ -279,7 +280,7 @@ def test_the_term_is_added_and_reaches_the_parameters(variant: str, guide: str, 
 @pytest.mark.parametrize("guide", GUIDES)
 def test_padding_and_halves_change_no_penalty(guide: str) -> None:
     model, pairs = small_model(), batch(links=True)
-    objective = GuidedAttention(TeacherForcing(), GUIDES[guide](), weight=3.0)
+    objective = GuidedAttention(TeacherForcing(), GUIDES[guide], weight=3.0)
     whole = gradients(model, objective, pairs)
     filled = gradients(model, objective, filled_up(pairs, SPECIALS))
     parts = [gradients(model, objective, half) for half in pairs.halves()]
@@ -292,7 +293,7 @@ def test_both_at_once() -> None:
     """The attention that is guided is that of the chosen inputs."""
     model, pairs = small_model().train(), batch()
     sampling = ScheduledSampling(TeacherForcing(), model, NEVER, ())
-    both, alone = GuidedAttention(sampling, DiagonalGuide()), GuidedAttention(TeacherForcing(), DiagonalGuide())
+    both, alone = GuidedAttention(sampling, diagonal_guide), GuidedAttention(TeacherForcing(), diagonal_guide)
     assert both.attention_gradients and not both.recordable and alone.recordable
     own = replace(pairs, target_input=sampling.inputs(model, pairs, 0.0))
     found, wanted = gradients(model, both, pairs), gradients(model, alone, own)

@@ -53,24 +53,23 @@ def test_progress_survives_json(progress: Progress) -> None:
 
 
 FRESH = Progress().to_json()
-ANOTHER = "fields are missing, or there are others"
 
 
 @pytest.mark.parametrize(
-    ("value", "problem"),
+    "value",
     [
-        ({**FRESH, "unknown": 1}, ANOTHER),
-        ({**FRESH, "best": {"update": 1, "merit": [0.5, 0.5], "unknown": 1}}, ANOTHER),
-        ([], "the whole: "),
-        ({**FRESH, "position": {"epoch": -1, "batch": 0}}, "position.epoch: "),
-        ({**FRESH, "kept": [{"update": "7/../../..", "merit": [0.5, 0.5]}]}, "kept.0.update: "),
-        ({**FRESH, "waited": 0.5, "plateau": -1}, "waited: Input should be a valid integer; plateau: "),
+        {**FRESH, "unknown": 1},
+        {**FRESH, "best": {"update": 1, "merit": [0.5, 0.5], "unknown": 1}},
+        {name: value for name, value in FRESH.items() if name != "update"},
+        [],
+        {**FRESH, "position": {"epoch": -1, "batch": 0}},
+        {**FRESH, "kept": [{"update": "7/../../..", "merit": [0.5, 0.5]}]},
+        {**FRESH, "waited": 0.5},
     ],
 )
-def test_what_is_not_progress_is_refused(value: Any, problem: str) -> None:
-    with pytest.raises(ValueError) as error:
+def test_what_is_not_progress_is_refused(value: Any) -> None:
+    with pytest.raises(ValueError):
         Progress.from_json(value)
-    assert str(error.value).startswith(problem)
 
 
 def test_the_best_has_the_highest_merit_then_the_lowest_loss_and_of_equals_is_the_first() -> None:

@@ -148,9 +148,8 @@ def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
     state = run.training(checkpoint).state
     try:
         return Progress.from_json(state)
-    except ValueError as error:
-        where = run.checkpoints / checkpoint / "training.json"
-        raise CheckpointError(f"{where}: not the progress of a run ({error})") from None
+    except ValueError:
+        raise CheckpointError(f"{run.checkpoints / checkpoint / 'training.json'}: not the progress of a run") from None
 
 
 def shared_progress(world: World, read: Callable[[], Progress]) -> Progress:

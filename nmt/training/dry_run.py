@@ -4,7 +4,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -112,7 +112,8 @@ def _trainer(config: Config, prepared: PreparedData, run: RunDirectory) -> Itera
     device = resolve_device(config.device)
     machine = Machine(device, resolve_precision(config.precision, device), config.kernels)
     model = train.make_model(config.model, prepared.tokenizers)
-    with tempfile.TemporaryDirectory() as folder, closing(Log(RunDirectory(folder), train.silent)) as log:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Log(RunDirectory(folder), train.silent)
         yield train.make_trainer(config, prepared, model, run, log, machine)
 
 

@@ -6,6 +6,7 @@ Shapes: B sentences, S source and T target positions, O readout, V target vocabu
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Protocol, assert_never
 
 import torch
@@ -123,7 +124,7 @@ class Reinforce(TeacherForcing):
     """
 
     attention_gradients: bool = True
-    attention: SampledAttention | None = None
+    attention: SampledAttention = field(kw_only=True)
     """Holds the baseline."""
     weight: float = 1.0
     """Factor of the gradient of the probabilities."""
@@ -164,7 +165,6 @@ class Reinforce(TeacherForcing):
 
     def baseline(self, mean_reward: Tensor) -> Tensor:
         """Return the average reward of a word in earlier batches, and add this batch's to it."""
-        assert self.attention is not None
         average = self.attention.average_reward
         before = average.clone()
         average.lerp_(torch.where(mean_reward.isfinite(), mean_reward, average).to(average.dtype), self.MOVING)
@@ -274,40 +274,30 @@ Guide = Callable[[Tensor, Batch], Tensor]
 """Sums a penalty of the attention over the real target pieces: weights (B, T, S) and a batch -> a number."""
 
 
-@dataclass(frozen=True)
-class DiagonalGuide:
-    """The mean of 1 - exp(-(t/T - s/S)² / (2 g²)) under the attention (Tachibana et al. 2018, section 4).
+def diagonal_guide(weights: Tensor, batch: Batch, deviation: float = 0.2) -> Tensor:
+    """The mean of 1 - exp(-(t/T - s/S)² / (2 g²)) under the attention (Tachibana et al. 2018, section 4); g is the
+    ``deviation``.
 
     t and s count from 1, and T and S are the lengths of the sentence, EOS included: the two EOS are on the diagonal.
     """
-
-    deviation: float = 0.2
-    """g."""
-
-    def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
-        """Sum the penalty."""
-        _, targets, sources = weights.shape
-        target_places = places(batch.target_mask.sum(1), targets).unsqueeze(2)  # (B, T, 1)
-        source_places = places(batch.source_lengths.to(weights.device), sources).unsqueeze(1)  # (B, 1, S)
-        distance = target_places - source_places
-        penalty = 1 - torch.exp(-distance.square() / (2 * self.deviation**2))  # (B, T, S)
-        return ((weights * penalty).sum(2) * batch.target_mask).sum()
+    _, targets, sources = weights.shape
+    target_places = places(batch.target_mask.sum(1), targets).unsqueeze(2)  # (B, T, 1)
+    source_places = places(batch.source_lengths.to(weights.device), sources).unsqueeze(1)  # (B, 1, S)
+    distance = target_places - source_places
+    penalty = 1 - torch.exp(-distance.square() / (2 * deviation**2))  # (B, T, S)
+    return ((weights * penalty).sum(2) * batch.target_mask).sum()
 
 
-@dataclass(frozen=True)
-class LinksGuide:
+def links_guide(weights: Tensor, batch: Batch) -> Tensor:
     """Cross-entropy of the attention with given links: -sum_ts a*_ts ln alpha_ts (Chen et al. 2016, section 3).
 
-    A target piece without links adds nothing.
+    A target piece without links adds nothing. Raises ConfigError without links.
     """
-
-    def __call__(self, weights: Tensor, batch: Batch) -> Tensor:
-        """Sum the penalty. Raises ConfigError without links."""
-        if batch.links is None:
-            raise ConfigError("training.guided_attention.type: 'links' needs the links of the training set")
-        # a weight may be zero at a link: outside of a window, or because it is too small for its type
-        surprise = -weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        return (batch.links * surprise).sum()
+    if batch.links is None:
+        raise ConfigError("training.guided_attention.type: 'links' needs the links of the training set")
+    # a weight may be zero at a link: outside of a window, or because it is too small for its type
+    surprise = -weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+    return (batch.links * surprise).sum()
 
 
 @dataclass(frozen=True)
@@ -352,7 +342,7 @@ def objective_of(
         objective = ScheduledSampling(objective, model, training.scheduled_sampling, forbidden)
     match training.guided_attention:
         case schema.DiagonalGuide(weight=weight, deviation=deviation):
-            objective = GuidedAttention(objective, DiagonalGuide(deviation), weight)
+            objective = GuidedAttention(objective, partial(diagonal_guide, deviation=deviation), weight)
         case schema.LinksGuide(weight=weight):
-            objective = GuidedAttention(objective, LinksGuide(), weight)
+            objective = GuidedAttention(objective, links_guide, weight)
     return objective

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
 from nmt.config.schema import Count, PlateauSchedule, Training
 from nmt.data.batching import plan_by_length
@@ -212,13 +212,7 @@ class Progress:
     def from_json(cls, value: Any) -> Self:
         """Convert from JSON. Raises ValueError for values that :meth:`to_json` cannot have returned."""
         text = json.dumps(value, sort_keys=True)
-        try:
-            progress = TypeAdapter(cls).validate_json(text, strict=True)
-        except ValidationError as error:
-            problems = error.errors(include_url=False)
-            raise ValueError(
-                "; ".join(f"{'.'.join(map(str, each['loc'])) or 'the whole'}: {each['msg']}" for each in problems)
-            ) from None
+        progress = TypeAdapter(cls).validate_json(text, strict=True)
         if json.dumps(progress.to_json(), sort_keys=True) != text:
             raise ValueError("fields are missing, or there are others")
         return progress

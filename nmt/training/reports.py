@@ -5,9 +5,9 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from nmt.data.dataset import PreparedData
 from nmt.device import format_of
 from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import METRICS
+from nmt.files import sync
 from nmt.messages import Caution, Detail, Say, Step, duration, step
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
@@ -48,7 +49,7 @@ class Log:
         # TensorBoard reads the files of a directory in the order of their names
         events = run.tensorboard / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"
         self._metrics, self._samples, self._events = (
-            GrowingFile(path if world.writes else None) for path in (run.metrics, run.samples, events)
+            GrowingFile(path if world.writes else Path(os.devnull)) for path in (run.metrics, run.samples, events)
         )
         self._metrics.write(b"")  # a run has this file from the start
         self._records = RecordWriter(self._events)  # PyTorch's own writes in another thread, where errors are lost
@@ -82,11 +83,6 @@ class Log:
         self._metrics.sync()
         self._samples.sync()
 
-    def close(self) -> None:
-        """Close the files."""
-        for file in (self._metrics, self._samples, self._events):
-            file.close()
-
     def _event(self, step: int, **what: Any) -> None:
         self._records.write(Event(wall_time=time.time(), step=step, **what).SerializeToString())
 
@@ -96,39 +92,24 @@ def _line(record: Mapping[str, Any]) -> bytes:
 
 
 class GrowingFile:
-    """A file to which data is appended without buffering; it is made with the first. Without a path, data is
-    discarded."""
+    """A file to which data is appended at once, so that a run that is killed leaves all that was written."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: BinaryIO | None = None
 
     def write(self, data: bytes) -> None:
-        """Append and flush."""
-        if self.path is None:
-            return
-        with self._named():
-            if self._file is None:
-                self._file = self.path.open("ab")
-            self._file.write(data)
-            self._file.flush()
+        """Append data. Raises CheckpointError."""
+        try:
+            with self.path.open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
     def sync(self) -> None:
-        """Sync the file to disk."""
-        if self._file is not None:
-            with self._named():
-                os.fsync(self._file.fileno())
-
-    def close(self) -> None:
-        """Close the file and ignore errors, which an earlier write has reported."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
-
-    @contextmanager
-    def _named(self) -> Iterator[None]:
+        """Sync the file, if it exists, to disk. Raises CheckpointError."""
         try:
-            yield
+            if self.path.exists():
+                sync(self.path)
         except OSError as error:
             raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 

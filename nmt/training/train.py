@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -109,7 +109,7 @@ def train(
             say(f"{run.path}: {done}")
             _say_results(run, say)
             return run.path
-        log = stack.enter_context(closing(Log(run, say, purge=update + 1 if resume else None, world=world)))
+        log = Log(run, say, purge=update + 1 if resume else None, world=world)
         trainer = make_trainer(config, prepared, model, run, log, machine, gold)
         for line in summary(config.training, prepared, model, machine, trainer.extent):
             say(line)

@@ -4,7 +4,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -200,8 +199,9 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     model = make_model(config.model, prepared.tokenizers).train()
     precision = resolve_precision(config.precision, device)
     machine = Machine(device, precision, config.kernels)
-    with tempfile.TemporaryDirectory() as scratch, closing(Log(RunDirectory(scratch), lambda _: None)) as log:
-        trainer = make_trainer(config, prepared, model, RunDirectory(scratch), log, machine)
+    with tempfile.TemporaryDirectory() as scratch:
+        run = RunDirectory(scratch)
+        trainer = make_trainer(config, prepared, model, run, Log(run, lambda _: None), machine)
         rate = large_product_rate(device, precision)
         _warm(trainer, trainer.groups(), device)
         start = trainer.progress

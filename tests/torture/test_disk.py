@@ -22,7 +22,6 @@ from nmt.cli.evaluate import main as nmt_evaluate
 from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
-from nmt.training.reports import GrowingFile
 from tests.comparison import snapshot
 from tests.torture.training import Training, start, wait_for
 
@@ -52,10 +51,9 @@ class FailingDisk:
         """Let operations in ``folder`` fail with ``error`` after ``allowed`` of them."""
         self.folder, self.allowed, self.seen, self.error = str(folder), allowed, 0, error
         try:
-            # operations without an audit event: writing tensors, appending lines, syncing
+            # operations without an audit event: writing tensors, syncing
             with (
                 self._watched(safetensors.torch, serialize_file, lambda _, path: path),
-                self._watched(GrowingFile, GrowingFile.write, lambda file, _: file.path),
                 self._watched(os, os.fsync, lambda number: Path(f"/proc/self/fd/{number}").readlink()),
             ):
                 yield

@@ -1,6 +1,6 @@
 """A corpus, and trainers that have not begun."""
 
-from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from tests.training.trainers import Make
 
 
 @pytest.fixture
-def make(folder: Path, tmp_path: Path) -> Iterator[Make]:
+def make(folder: Path, tmp_path: Path) -> Make:
     """Trainers in double precision that have not begun; what they say is in ``said``."""
-    logs: list[Log] = []
+    numbers = count()
 
     def make(said: list[str] | None = None, sections: dict[str, Any] | None = None, **training: Any) -> Trainer:
         configuration = config(folder, **training)
@@ -30,12 +30,10 @@ def make(folder: Path, tmp_path: Path) -> Iterator[Make]:
         prepared = prepare(configuration)
         torch.manual_seed(1)
         model = make_model(configuration.model, prepared.tokenizers).double()
-        run = RunDirectory(tmp_path / f"run-{len(logs)}")
+        run = RunDirectory(tmp_path / f"run-{next(numbers)}")
         run.path.mkdir()
-        logs.append(Log(run, (said if said is not None else []).append))
+        log = Log(run, (said if said is not None else []).append)
         machine = Machine(torch.device("cpu"), torch.float64, configuration.kernels)
-        return make_trainer(configuration, prepared, model, run, logs[-1], machine)
+        return make_trainer(configuration, prepared, model, run, log, machine)
 
-    yield make
-    for log in logs:
-        log.close()
+    return make
