@@ -58,7 +58,7 @@ def test_auto_is_what_multiplies_faster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     measured, said = machine(monkeypatch, capabilities, rates), list[str]()
-    assert settled_precision("auto", CPU, ONE_PROCESS, said.append) == expected
+    assert settled_precision("auto", CPU, ONE_PROCESS, said.append, {}) == expected
     assert len(said) == bool(rates) and all(line.startswith(f"precision: {expected}, ") for line in said)
     assert measured == list(rates)
 
@@ -66,8 +66,8 @@ def test_auto_is_what_multiplies_faster(
 def test_a_gpu_and_a_name_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = machine(monkeypatch, BF16, FASTER)
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: True)
-    assert settled_precision("auto", GPU, ONE_PROCESS, pytest.fail) == "bf16"
-    assert settled_precision("fp32", CPU, ONE_PROCESS, pytest.fail) == "fp32"
+    assert settled_precision("auto", GPU, ONE_PROCESS, pytest.fail, {}) == "bf16"
+    assert settled_precision("fp32", CPU, ONE_PROCESS, pytest.fail, {}) == "fp32"
     assert not measured
 
 
@@ -75,7 +75,7 @@ def test_a_gpu_and_a_name_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -
 def test_all_processes_take_the_same_and_say_it(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
     machine(monkeypatch, BF16, FASTER)
-    assert settled_precision("auto", CPU, Two(other), said.append) == other
+    assert settled_precision("auto", CPU, Two(other), said.append, {}) == other
     assert said[0].startswith(f"precision: {other}, ") and ("another process" in said[0]) == (other == "fp32")
 
 
@@ -93,18 +93,11 @@ def test_a_run_goes_on_in_the_measured_precision_in_which_it_began(
     assert [row["loss"] for row in metrics(tmp_path / "run", "train")] == losses
 
 
-@pytest.mark.parametrize(
-    ("manifest", "measured"),
-    [
-        ({"device": name_of(CPU), "precision": "bf16"}, False),
-        ({"device": "a GPU", "precision": "bf16"}, True),
-        ({"device": name_of(CPU), "precision": "int4"}, True),
-        ([], True),
-    ],
-)
-def test_the_manifest_says_in_which_precision_a_run_began(
-    manifest: Any, measured: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("device", "measured"), [(name_of(CPU), False), ("a GPU", True)])
+def test_the_precision_of_another_device_is_not_kept(
+    device: str, measured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = machine(monkeypatch, BF16, SLOWER)
+    manifest = {"device": device, "precision": "bf16"}
     found = settled_precision("auto", CPU, ONE_PROCESS, lambda _: None, manifest)
     assert found == ("fp32" if measured else "bf16") and bool(calls) == measured

@@ -1,7 +1,7 @@
 """The machine that a run trains on: its device, threads and precision, and a trial of the fast kernels on a GPU."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -106,19 +106,18 @@ class Threads:
         )
 
 
-def settled_precision(name: str, device: torch.device, world: World, say: Say, manifest: Any = None) -> str:
+def settled_precision(name: str, device: torch.device, world: World, say: Say, manifest: Mapping[str, Any]) -> str:
     """Replace ``auto`` by bf16 or fp32, the same in all processes.
 
     A GPU that multiplies bf16 matrices uses it. A processor that does so uses it if its products of large matrices are
     clearly faster than in fp32, which takes half a second to measure. A run that goes on keeps the precision that its
-    ``manifest`` has for this device: another measurement might end otherwise.
+    ``manifest`` has for this device: another measurement might end otherwise. A new run has an empty one.
     """
     if name != "auto":
         return name
     chosen, measured = format_of(resolve_precision(name, device)), ""
-    known = isinstance(manifest, dict) and manifest.get("device") == name_of(device)
-    if known and manifest.get("precision") in ("fp32", "bf16"):
-        chosen = manifest["precision"]
+    if manifest and manifest.get("device") == name_of(device):
+        chosen = manifest.get("precision", chosen)
     elif chosen == "bf16" and device.type == "cpu":
         fp32, bf16 = (product_rate(device, precision) / 1e9 for precision in (FP32, BF16))
         chosen = "bf16" if bf16 > MARGIN * fp32 else "fp32"

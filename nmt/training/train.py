@@ -164,7 +164,7 @@ def _machine(
     say: Say,
 ) -> Machine:
     """The machine with the precision and the kernels that are used, the same in all processes."""
-    manifest = None if resumed is None else on_writer(world, lambda: read_json(resumed.manifest))
+    manifest = {} if resumed is None else on_writer(world, lambda: read_json(resumed.manifest))
     precision = settled_precision(config.precision, device, world, say, manifest)
     machine = Machine(device, resolve_precision(precision, device), config.kernels, world)
     return trusted(machine, model, config.model.attention, config.training, prepared, say)
