@@ -79,13 +79,14 @@ class WrongGradient(FastTraining):
 class Fails(FastTraining):
     """As Triton reports it: over several lines."""
 
+    error = RuntimeError("\nPTXAS error: out of registers\nsee the log")
+
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        raise RuntimeError("\nPTXAS error: out of registers\nsee the log")
+        raise self.error
 
 
-class LacksMemory(FastTraining):
-    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+class LacksMemory(Fails):
+    error = torch.OutOfMemoryError("CUDA out of memory")
 
 
 def install(monkeypatch: pytest.MonkeyPatch, kind: type[FastTraining]) -> None:

@@ -1,4 +1,4 @@
-"""The arithmetic of an update, and what happens where it fails."""
+"""The arithmetic of an update, the course of many, and what happens where one fails."""
 
 import json
 import math
@@ -16,12 +16,14 @@ from nmt.config import Config
 from nmt.data.batching import Batch
 from nmt.data.epochs import Position
 from nmt.errors import CheckpointError
+from nmt.messages import shown_on
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run
 from nmt.training.gradients import EagerGradients, GraphedGradients
-from nmt.training.progress import Update
+from nmt.training.progress import Progress, Update
 from nmt.training.recovery import SKIPS
 from tests import graphs_on_cpu
+from tests.recorded_steps import Recorder
 from tests.small_run import config, metrics, train
 from tests.training.trainers import (
     KINDS,
@@ -132,6 +134,31 @@ def test_an_update_takes_as_many_batches_as_are_accumulated_and_a_line_of_progre
     for line, group in zip(metrics(trainer.checkpointing.run.path, "train"), (updates[:2], updates[2:]), strict=True):
         tokens = sum(each.tokens for each in group)
         assert line["loss"] == pytest.approx(sum(each.loss * each.tokens for each in group) / tokens)
+
+
+def test_the_last_update_of_an_epoch_belongs_to_it(make: Make) -> None:
+    """Two epochs, whose every pair is read once in each."""
+    batches = make(updates=1).extent.batches
+    trainer = make(updates=2 * batches, log_every=1)
+    trainer.fit()
+    epochs = [line["epoch"] for line in metrics(trainer.checkpointing.run.path, "train")]
+    assert epochs == [1] * batches + [2] * batches
+    assert Progress().epoch == 1 and trainer.progress.position == Position(2, 0)
+    tokens = int(trainer.prepared.train.target_lengths.sum()) + len(trainer.prepared.train)
+    assert trainer.progress.target_tokens == 2 * tokens == 2 * trainer.extent.tokens
+
+
+def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:
+    """With an early validation, which comes once."""
+    display = Recorder()
+    trainer = make(updates=5, log_every=2, validation={"every": 2, "first": 1})
+    with shown_on(display):
+        trainer.fit()
+    shown = display.named("training")
+    assert (shown.total, shown.done, shown.ended) == (5, 5, True)
+    assert shown.counts == [1, 2, 3, 4, 5] and shown.notes[-1].startswith("loss ")
+    assert [step.what for step in display.steps].count("validation: translating") == 4
+    assert [line["step"] for line in metrics(trainer.checkpointing.run.path, "validation")] == [1, 2, 4, 5]
 
 
 # --- updates that are skipped -----------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Ma
     trainer.fit()
     [*_, problem, heading, row, unsaved] = said
     assert unsaved == "update 1: the weights are not finite and are not saved"
+    assert not trainer.checkpointing.run.has("last")
     assert problem.startswith("validation at update 1: the model gives no finite probability to any translation")
     assert heading.split()[:7] == ["validation", "update", "epochs", "loss", "perplexity", "BLEU", "chrF"]
     cells = row.split()

@@ -26,7 +26,7 @@ from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import config, metrics, pickles, train
-from tests.training.trainers import Make, oracle, poison, results
+from tests.training.trainers import Make, oracle, results
 
 
 def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
@@ -192,15 +192,3 @@ def test_a_damaged_best_is_made_anew(make: Make) -> None:
     trainer = damaged_best(make, said, update=6)
     with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
         trainer.progress = trainer.checkpointing.mend(trainer.progress)
-
-
-def test_infinite_weights_are_not_saved(make: Make) -> None:
-    said: list[str] = []
-    trainer = make(said)
-    trainer.save()
-    before = trainer.checkpointing.run.weights("last")
-    poison(trainer)
-    trainer.save()
-    assert said == ["update 0: the weights are not finite and are not saved"]
-    after = trainer.checkpointing.run.weights("last")
-    assert all(torch.equal(before[name], after[name]) for name in before)
