@@ -14,10 +14,11 @@ import pytest
 import sentencepiece
 import torch
 
+from nmt.config import schema
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
 from nmt.model.seq2seq import Seq2Seq
-from nmt.pages.web.exporting import export_web, quantized, refuse_unknown_parts
+from nmt.pages.web.exporting import CELLS, SCORES, export_web, quantized, refuse_unknown_parts
 from nmt.runs.tensors import load_tensors, save_tensors, unshared
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, RECURRENT, forward, model_config, small_model
@@ -66,6 +67,11 @@ def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tm
 def test_a_network_that_the_engine_does_not_run_is_refused(variant: str) -> None:
     with pytest.raises(ConfigError, match=r"^model\.(attention\.heads|encoder\.type): "):
         refuse_unknown_parts(model_config(variant))
+
+
+def test_the_engine_has_all_scores_and_cells_of_the_package() -> None:
+    assert set(SCORES) == set(schema.SCORES.options)
+    assert {*CELLS, "transformer"} == set(schema.ENCODERS.options) == set(schema.DECODERS.options)
 
 
 TEXT = [

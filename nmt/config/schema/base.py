@@ -105,7 +105,9 @@ class Registry:
         for kind in type(options).__mro__:
             if kind in self.builders:
                 return self.builders[kind](options, *around)
-        raise LookupError(f"nothing builds {type(options).__name__}; import the module that does")
+        raise LookupError(
+            f"nothing builds {type(options).__name__}: put @….builds({type(options).__name__}) before what does, and import it"
+        )
 
 
 @dataclass(frozen=True)

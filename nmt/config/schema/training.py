@@ -25,7 +25,7 @@ class Optimizer(Section):
     """Options of every optimizer; built around the parameters."""
 
     type: str
-    learning_rate: Positive = 1.0
+    learning_rate: Positive
     """Learning rate after warm-up."""
 
 
@@ -74,6 +74,8 @@ class Sgd(Optimizer):
     """Stochastic gradient descent."""
 
     type: Literal["sgd"]
+    learning_rate: Positive = 1.0
+    """Learning rate after warm-up."""
     momentum: Fraction = 0.0
     """Momentum; 0: none."""
 

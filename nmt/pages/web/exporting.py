@@ -17,6 +17,9 @@ from nmt.runs.loading import load_run
 from nmt.runs.tensors import save_tensors, unshared
 
 LARGEST_INT8 = 127
+CELLS = ("gru", "lstm", "ssru")
+SCORES = ("additive", "concat", "coverage", "dot", "scaled_dot", "general", "low_rank", "cosine", "location")
+"""Those of the engine: engine/cells.js, engine/attention.js."""
 
 
 def export_web(run: str | Path, output: Path) -> int:
@@ -43,10 +46,15 @@ def refuse_unknown_parts(model: schema.Model) -> None:
     """Raise ConfigError for a network that the engine does not run, with the key that says so."""
     attention, problems = model.attention, []
     for name in ("encoder", "decoder"):
-        if not isinstance(part := getattr(model, name), schema.RecurrentEncoder | schema.RecurrentDecoder):
-            problems.append(f"model.{name}.type: the engine runs recurrent networks, not '{part.type}'")
-    if isinstance(attention, schema.ScoredAttention) and attention.heads > 1:
-        problems.append(f"model.attention.heads: the engine has attention of one head, not of {attention.heads}")
+        if (kind := getattr(model, name).type) not in CELLS:
+            problems.append(f"model.{name}.type: the engine runs {', '.join(CELLS)}, not '{kind}'")
+    if isinstance(attention, schema.ScoredAttention):
+        if (kind := attention.score.type) not in SCORES:
+            problems.append(f"model.attention.score: the engine has {', '.join(SCORES)}, not '{kind}'")
+        if attention.heads > 1:
+            problems.append(f"model.attention.heads: the engine has attention of one head, not of {attention.heads}")
+    elif attention.type != "none":
+        problems.append(f"model.attention.type: the engine has no attention '{attention.type}'")
     if problems:
         raise ConfigError(*problems)
 
