@@ -105,9 +105,8 @@ class Registry:
         for kind in type(options).__mro__:
             if kind in self.builders:
                 return self.builders[kind](options, *around)
-        raise LookupError(
-            f"nothing builds {type(options).__name__}: put @….builds({type(options).__name__}) before what does, and import it"
-        )
+        name = type(options).__name__
+        raise LookupError(f"nothing builds {name}: decorate what does with builds({name}), and import it")
 
 
 @dataclass(frozen=True)
