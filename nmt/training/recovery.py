@@ -28,7 +28,7 @@ def in_halves(
     messages. Raises CheckpointError if memory is too small for single pairs.
     """
     halved = False
-    while world.any((likelihood := _unless_out_of_memory(passes, batches)) is None):
+    while world.any((nll := _unless_out_of_memory(passes, batches)) is None):
         undo()
         torch.cuda.empty_cache()
         largest = max(world.gather(max(len(batch.source) for batch in batches)))
@@ -44,8 +44,8 @@ def in_halves(
                 "avoids this)"
             )
         )
-    assert likelihood is not None
-    return likelihood, halved
+    assert nll is not None
+    return nll, halved
 
 
 def _unless_out_of_memory(passes: Passes, batches: Sequence[Batch]) -> Tensor | None:

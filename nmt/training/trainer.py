@@ -98,10 +98,10 @@ class Trainer:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
         seed_apart(self.world, self.seed, self.progress.update)
-        likelihood, halved = self._accumulate(batches, tokens)
+        nll, halved = self._accumulate(batches, tokens)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._set_rate()
-        gradient_norm, total = torch.stack((norm.double(), likelihood)).tolist()  # the one synchronization of a GPU
+        gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU
         # each process computes the norm, and near the limit of fp32 two machines may round to either side
         skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))
         if skipped:
@@ -113,11 +113,11 @@ class Trainer:
 
     def forward_backward(self, batches: Sequence[Batch], tokens: int) -> Tensor:
         """Add up the gradients of batches, divided by ``tokens``; return their negative log-likelihood."""
-        likelihood = torch.zeros((), dtype=torch.float64, device=self.device)
+        nll = torch.zeros((), dtype=torch.float64, device=self.device)
         for batch in batches:
-            likelihood += self.gradients(batch, tokens, self.progress.update)
+            nll += self.gradients(batch, tokens, self.progress.update)
             self.accumulation.add()
-        return likelihood
+        return nll
 
     def validate(self, check_stop: CheckStop = never_stop) -> None:
         """Validate, save the best weights, then ``last``; if ``check_stop`` raises in between two batches, nothing has
@@ -127,6 +127,7 @@ class Trainer:
         self.progress = before.judged(result.merit(self.config.validation.metric), self.config)
         self.reports.validation(self.progress, result, best=self.progress.best is not before.best)
         self.checkpointing.save_best(before, self.progress)
+        # while updates are skipped, ``last`` keeps the weights from before them
         if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
             self.save()
 
@@ -164,9 +165,9 @@ class Trainer:
         log-likelihood of all, and whether batches were halved."""
         self.accumulation.begin()
         passes = partial(self.forward_backward, tokens=tokens)
-        likelihood, halved = in_halves(passes, batches, self._undo, self.world, self._place(), self.log.say)
+        nll, halved = in_halves(passes, batches, self._undo, self.world, self._place(), self.log.say)
         self.accumulation.finish()
-        return self.world.sum(likelihood), halved
+        return self.world.sum(nll), halved
 
     def _undo(self) -> None:
         """Forget the passes of the update in progress."""
@@ -175,8 +176,8 @@ class Trainer:
 
     def _skip(self) -> None:
         """Make no step. Raises CheckpointError after too many updates without one."""
-        last, made = self.checkpointing.run.checkpoints / "last", self.progress
-        skip_update(made.update + 1, made.skipped_in_a_row, self._place(), last, self.log.say)
+        progress, last = self.progress, self.checkpointing.run.checkpoints / "last"
+        skip_update(progress.update + 1, progress.skipped_in_a_row, self._place(), last, self.log.say)
 
     def _place(self) -> str:
         """The number of the update in progress, and the position of its text."""
