@@ -69,7 +69,8 @@ class Checkpointing:
         tensors = share_tensors(self.machine.world, lambda: self.run.training(checkpoint).tensors)
         where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
-        load_moments(self.optimizer, tensors, where)
+        stepped = progress.update > progress.skipped
+        load_moments(self.optimizer, self.config.optimizer, tensors, where, stepped=stepped)
         try:
             torch.set_rng_state(random["random.cpu"])
             if self.machine.device.type == "cuda" and "random.cuda" in random:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.errors import CheckpointError
+from nmt.runs.tensors import refuse_other_tensors
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:
@@ -53,22 +53,36 @@ def saved_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     }
 
 
-def load_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor], where: str) -> None:
-    """Load :func:`saved_moments`.
+def load_moments(
+    optimizer: torch.optim.Optimizer,
+    config: schema.AnyOptimizer,
+    moments: Mapping[str, Tensor],
+    where: str,
+    *,
+    stepped: bool,
+) -> None:
+    """Load :func:`saved_moments`; ``stepped`` says whether the optimizer had made a step before they were saved.
 
-    Raises CheckpointError for a moment of another shape than its parameter: a kernel would read beyond its end.
+    Raises CheckpointError unless names and shapes are exactly those of this optimizer, whose kernels would read beyond
+    the end of a tensor that is too small.
     """
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    used = {key.split(".")[1] for key in moments if key.count(".") == 2}
+    shapes: dict[str, torch.Size] = {}
+    for index, parameter in enumerate(each for group in optimizer.param_groups for each in group["params"]):
+        if str(index) in used or not used:  # a parameter that never had a gradient has no moments
+            twin = nn.Parameter(torch.zeros(parameter.shape))
+            twin.grad = torch.zeros(parameter.shape)
+            fresh = build_optimizer([twin], config)
+            if stepped:
+                fresh.step()
+            shapes |= {
+                f"optimizer.{index}.{name}": each.shape for name, each in fresh.state[twin].items() if each is not None
+            }
+    refuse_other_tensors(moments, shapes, where, "optimizer")
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():
-        try:
-            _, index, name = key.split(".")
-            shape = parameters[int(index)].shape
-        except (ValueError, IndexError):
-            raise CheckpointError(f"{where}: tensor {key} belongs to no parameter") from None
-        if tensor.shape not in (shape, torch.Size()):
-            raise CheckpointError(f"{where}: tensor {key} has shape {tuple(tensor.shape)}, not {tuple(shape)}")
-        state.setdefault(int(index), {})[name] = tensor
+        _, number, name = key.split(".")
+        state.setdefault(int(number), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
