@@ -17,19 +17,24 @@ import pyarrow as pa
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, Mix
 from nmt.cores import cores
 from nmt.data.cache import ABOUT, Say, cache_folder, cached
-from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_files, corpus_name, links_digest, read_pairs
 from nmt.data.encoded import EncodedCorpus, TrainingSet, pairs_per_epoch
 from nmt.data.encoding import Recipe, encode_split, mapped
 from nmt.data.language_id import JUDGED_LINES, swapped_sides
 from nmt.data.learning import learn
+from nmt.data.lines import matching
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, refuse_missing_tag, refuse_sampling
 from nmt.errors import DataError, of_key
-from nmt.files import write_json
+from nmt.files import fingerprint, write_json
 from nmt.messages import Caution, counted
 
 CACHE_FORMAT = 1
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
+
+
+Stamps = dict[str, list[tuple[int, ...] | None]]
+"""What changes with the content of the files of each corpus, by its key in the section ``data``."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,9 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
     data = config.data
+    stamps = _stamps(data)  # before the digests, so that no change between the two goes unseen
     digests = _digests(data)
-    tokenizers = replace(_tokenizers(config, digests, say), reverse_source=data.reverse_source)
+    tokenizers = replace(_tokenizers(config, digests, stamps, say), reverse_source=data.reverse_source)
     if config.tokenizer.sampling is not None:
         refuse_sampling(tokenizers)
     corpora = data.training_corpora
@@ -82,7 +88,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
         return report, tables
 
     folder = cache_folder(data.cache) / f"corpus-{key}"
-    report, tables = cached(folder, load, lambda new: _build(new, config, tokenizers, with_text, say), say)
+    report, tables = cached(folder, load, lambda new: _build(new, config, tokenizers, stamps, with_text, say), say)
     sizes, counts = _pairs_in_epoch(data.train, report) if isinstance(data.train, Mix) else ((), ())
     train = TrainingSet(
         tables["train"],
@@ -102,7 +108,7 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
     return PreparedData(tokenizers, train, validation, held_out["validation"], test, report, digests)
 
 
-def _build(folder: Path, config: Config, tokenizers: Tokenizers, with_text: bool, say: Say) -> None:
+def _build(folder: Path, config: Config, tokenizers: Tokenizers, stamps: Stamps, with_text: bool, say: Say) -> None:
     """Encode all splits into ``folder`` and write the report."""
     data = config.data
     languages = data.source_language, data.target_language
@@ -116,6 +122,7 @@ def _build(folder: Path, config: Config, tokenizers: Tokenizers, with_text: bool
         own = replace(held_out, whole=key == "test") if key in _held_out(data) else replace(training, tag=corpus.tag)
         facts[key] = encode_split(files[key], corpus, languages, own, config.threads or cores())
         heads[key] = list(islice(read_pairs(corpus, *languages), JUDGED_LINES))
+    _refuse_changed(data, stamps)
     keys = list(data.training_corpora)
     splits = {"train": pa.concat_tables(facts[key] for key in keys)} | {key: facts[key] for key in _held_out(data)}
     parts = {key.partition(".")[2]: facts[key] for key in keys} if isinstance(data.train, Mix) else {}
@@ -177,7 +184,26 @@ def _digests(data: Data) -> dict[str, str]:
     return digests
 
 
-def _tokenizers(config: Config, digests: Mapping[str, str], say: Say) -> Tokenizers:
+def _stamps(data: Data) -> Stamps:
+    stamps = {}
+    for key, corpus in _corpora(data).items():
+        with of_key(f"data.{key}"):
+            stamps[key] = [fingerprint(Path(file)) for file in corpus_files(corpus)]
+        if corpus.links is not None:
+            with of_key(f"data.{key}.links"):
+                stamps[f"{key}.links"] = [fingerprint(Path(file)) for file in matching(corpus.links)]
+    return stamps
+
+
+def _refuse_changed(data: Data, stamps: Stamps) -> None:
+    """Raise DataError if a file has changed since its stamp was taken: the cache would keep its new content under the
+    digest of the old one."""
+    for key, stamp in _stamps(data).items():
+        if stamp != stamps[key]:
+            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
+
+
+def _tokenizers(config: Config, digests: Mapping[str, str], stamps: Stamps, say: Say) -> Tokenizers:
     """The tokenizers of a configuration; those that are learned read the corpora of a mix one after the other, each
     pair once, whatever its weight."""
     if isinstance(config.tokenizer, GivenTokenizer):
@@ -192,6 +218,7 @@ def _tokenizers(config: Config, digests: Mapping[str, str], say: Say) -> Tokeniz
         texts = (read_pairs(corpus, data.source_language, data.target_language) for corpus in corpora.values())
         pairs = counted(chain.from_iterable(texts), "reading text for the tokenizer", None, "pairs")
         learn(learnable, pairs, tags).save(folder)
+        _refuse_changed(data, stamps)
         write_json(folder / ABOUT, names)
 
     text = [digests[key] for key in corpora]
