@@ -58,13 +58,13 @@ def length_curve(
             of a system, which are averaged
         output: write STEM.png, .svg, .json and .csv
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
-        hypotheses: translations that the run called NAME has already made; it then does not translate again; repeat it
-            for several runs, in the order of those that share a name
+        hypotheses: reuse these translations of run NAME instead of translating again; repeat it for several runs, in
+            the order of those that share a name
         bin_by: length by which sentences are binned: that of the source or of the reference
-        short: lengths from N to M of the sentences that count as short for the share of BLEU retained (default: the
-            shortest bin of at least 30 sentences)
-        long: lengths from N to M of the sentences that count as long for the share of BLEU retained (default: the
-            longest bin of at least 30 sentences)
+        short: range of lengths, N-M, that counts as short when retained BLEU is computed (default: the shortest bin of
+            at least 30 sentences)
+        long: range of lengths, N-M, that counts as long when retained BLEU is computed (default: the longest bin of at
+            least 30 sentences)
 
     examples:
       nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --system a=test.hyp

@@ -28,7 +28,7 @@ def prepare(
     Args:
         config: YAML configuration (required without --cache)
         json: also write the report to this file, as JSON
-        cache: instead, list what the cache holds, or remove it; the cache is that of --config, else $NMT_CACHE or
+        cache: list or delete the cache, and prepare nothing; the cache is that of --config, else $NMT_CACHE or
             ~/.cache/nmt
 
     examples:

@@ -124,7 +124,7 @@ class Validation(Section):
     first: Size | None = 100
     """Update after which an early validation saves a first checkpoint."""
     metric: str = "bleu"
-    """Metric that selects the best checkpoint: bleu, chrf, loss, or aer (alignment error rate)."""
+    """Metric that selects the best checkpoint: bleu, chrf, loss, perplexity, or aer (alignment error rate)."""
     patience: Size | None = None
     """Validations in a row without improvement after which training stops."""
     sentences: Size | None = None
