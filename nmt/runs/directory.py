@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config, dump_config
 from nmt.errors import CheckpointError, ConfigError
-from nmt.files import refuse_links_outside, sync, why_unwritable, write_json, write_text
+from nmt.files import printable, refuse_links_outside, sync, why_unwritable, write_json, write_text
 from nmt.runs.checkpoints import Checkpoints
 
 if TYPE_CHECKING:  # SentencePiece and NumPy are slow to import
@@ -112,6 +112,8 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     """The run directory of a configuration. Raises ConfigError if there is none, or if it must not be used."""
     if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
+    if (shown := printable(config.output)) != config.output:
+        raise ConfigError(f"output: {shown}: a name that is not UTF-8; config.yaml could not hold it")
     run = RunDirectory(config.output)
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")

@@ -68,6 +68,9 @@ def test_an_output_that_cannot_be_is_named(
     (tmp_path / "file").write_text("")
     for place in ("file", "file/a/run"):
         assert refused(train("--output", tmp_path / place)) == [f"output: {tmp_path}/file is a file; name a directory"]
+    no_text = os.fsdecode(os.fsencode(tmp_path / "bad") + b"\xff")
+    assert refused(train("--output", no_text))[0].startswith(rf"output: {tmp_path}/bad\xff: a name that is not UTF-8")
+    assert not Path(no_text).exists()
     nameless = write_config(tmp_path, options(corpus) | {"output": None})
     for arguments in ([], ["--output", ""]):
         assert refused(train(*arguments, config=nameless))[0].startswith("output: no run directory is named; ")
