@@ -14,7 +14,7 @@ import pytest
 import sentencepiece
 import torch
 
-from nmt.config import schema
+from nmt.config import dump_config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
 from nmt.model.seq2seq import Seq2Seq
@@ -142,6 +142,22 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
     assert own is not None
     torch.testing.assert_close(torch.tensor(found[0]["attention"]), torch.tensor(own), rtol=0, atol=0.05)
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("ngram", [0, 1, 2])
+def test_translations_obey_the_rules_of_the_run(
+    run: Path, beam: int, ngram: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.pages.web.exporting.quantized", dict)  # rounded weights could turn a close decision
+    ruled, lines = tmp_path / "run", [*LINES, "oak elm ash " * 5]  # the last one runs out of pieces
+    shutil.copytree(run, ruled)
+    settings = load_run_config(run, ["decoding.min_length_factor=1.5", f"decoding.no_repeat_ngram={ngram}"])
+    (ruled / "config.yaml").write_text(dump_config(settings))
+    export_web(ruled, tmp_path / "page")
+    found = ask("translate", folder=str(tmp_path / "page"), lines=lines, beam=beam)
+    expected = Translator.load(ruled).translate(lines, beam_size=beam)
+    assert [each["pieces"] for each in found] == [each.pieces for each in expected]
 
 
 def test_clamped_weights_take_the_place_of_the_networks_own(run: Path, tmp_path: Path) -> None:

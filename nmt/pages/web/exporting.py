@@ -61,14 +61,13 @@ def refuse_unknown_parts(model: schema.Model) -> None:
 
 def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
     """What the engine needs of a configuration."""
-    keys = {"beam_size", "length_penalty", "max_source", "max_length_factor"}
     return {
         "source_language": config.data.source_language,
         "target_language": config.data.target_language,
         "reverse_source": config.data.reverse_source,
         "shared": tokenizers.source is tokenizers.target,
         "model": config.model.model_dump(include={"encoder", "decoder", "attention"}),
-        "decoding": config.decoding.model_dump(include=keys),
+        "decoding": config.decoding.model_dump(exclude={"batch_tokens"}),
     }
 
 

@@ -10,6 +10,8 @@
  * @property {number} eos
  * @property {number[]} forbidden ids that are never written
  * @property {number} longest the most pieces, the end symbol counted
+ * @property {number} least the fewest pieces, the end symbol not counted
+ * @property {number} noRepeat pieces in a row that a hypothesis writes only once; 0: any may repeat
  *
  * @typedef {object} Hypothesis a beginning of a translation; the empty one has no parent
  * @property {Hypothesis | null} parent
@@ -48,11 +50,15 @@ export function search(step, start, limits, { beam, lengthPenalty, best = 1, wat
   /** @type {Hypothesis[]} */
   const finished = [];
   const score = (/** @type {Hypothesis} */ { logProb, length }) => logProb / penalty(length, lengthPenalty);
+  const allowed = (/** @type {Float32Array} */ logProbs, /** @type {Hypothesis} */ parent) => {
+    const found = likeliest(logProbs, beam + 1, excluded(parent, limits));
+    return found.length ? found : [limits.eos]; // one to which the rules leave nothing may end
+  };
   for (let length = 1; ; length += 1) {
     const forced = prefix[length - 1];
     const candidates = live.flatMap((parent) => {
       const { logProbs, state, weights } = step(parent.token, parent.state, parent);
-      const tokens = forced === undefined ? likeliest(logProbs, beam + 1, limits.forbidden) : [forced];
+      const tokens = forced === undefined ? allowed(logProbs, parent) : [forced];
       return tokens.map((token) => {
         const logProb = Math.fround(parent.logProb + logProbs[token]);
         return { parent, token, logProb, length, state, weights, ended: token === limits.eos };
@@ -72,6 +78,17 @@ export function search(step, start, limits, { beam, lengthPenalty, best = 1, wat
     if (last || beaten || hopeless || !live.length) break;
   }
   return finished.sort((a, b) => score(b) - score(a)).slice(0, best);
+}
+
+/** The ids that may not follow, as in nmt/search/rules.py. @param {Hypothesis} last @param {Limits} limits */
+function excluded(last, { eos, forbidden, least, noRepeat }) {
+  const ids = last.length < least ? [...forbidden, eos] : [...forbidden];
+  if (!noRepeat) return ids;
+  const history = path(last).map(({ token }) => token);
+  const latest = history.slice(history.length - noRepeat + 1);
+  for (let first = 0; first + noRepeat <= history.length; first += 1)
+    if (latest.every((token, j) => history[first + j] === token)) ids.push(history[first + noRepeat - 1]);
+  return ids;
 }
 
 /**

@@ -12,7 +12,15 @@ const MORE_PIECES = 10;
  * @typedef {object} Configuration what `nmt-export --web` writes as config.json
  * @property {import("./network.js").Model} model
  * @property {boolean} reverse_source
- * @property {{beam_size: number, length_penalty: number, max_source: number, max_length_factor: number}} decoding
+ * @property {Decoding} decoding
+ *
+ * @typedef {object} Decoding
+ * @property {number} beam_size
+ * @property {number} length_penalty
+ * @property {number} max_source
+ * @property {number} max_length_factor
+ * @property {number} min_length_factor
+ * @property {number} no_repeat_ngram
  *
  * @typedef {object} Options
  * @property {number} [beam] hypotheses kept at each step; 1: greedy search
@@ -88,6 +96,8 @@ export class Translator {
       eos: this.target.eos,
       forbidden: [this.target.pad, this.target.bos],
       longest: Math.floor(ids.length * decoding.max_length_factor) + MORE_PIECES,
+      least: Math.ceil(ids.length * decoding.min_length_factor),
+      noRepeat: decoding.no_repeat_ngram,
     };
     const spelled = (/** @type {import("./search.js").Hypothesis} */ each) =>
       path(each).map(({ token }) => this.target.pieces[token]);
