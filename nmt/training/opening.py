@@ -54,7 +54,7 @@ def _reopen(
 ) -> tuple[int, bool]:
     refuse_other_data(run, manifest)
     before, processes = read_json(run.manifest), manifest["processes"]
-    if (began := before["processes"]) != processes:
+    if (began := before.get("processes", processes)) != processes:
         accumulation = config.training.accumulation
         say(
             f"processes: {began} when the run began, {processes} now; each update has {accumulation * processes} "

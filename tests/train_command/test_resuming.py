@@ -87,8 +87,10 @@ def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path,
     arguments = settings(*(f"{key}={value}" for key, value in CHANGES.items()))
     arguments += settings("training.log_every=1", "training.save_every=1", "threads=1", "decoding.beam_size=1")
     arguments += settings("evaluation.bootstrap=5", f"data.cache={tmp_path}/cache")  # these change no number
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {"processes": 2}))
     code, err = train("--output", run, "--resume", *arguments)
-    assert code == 0 and "resumed after update 2" in err
+    assert code == 0 and "resumed after update 2" in err and "processes: 2 when the run began, 1 now; " in err
     recorded = {each["key"]: each for each in json.loads((run / "manifest.json").read_text())["changes"]}
     assert {key: recorded[key]["new"] for key in CHANGES} == CHANGES
     assert {each["update"] for each in recorded.values()} == {2}
@@ -96,7 +98,11 @@ def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path,
     assert all(f"after update 2: {key} changed from " in err for key in CHANGES)
     assert [line["step"] for line in metrics(run, "train")] == [2, 3, 4]
     assert metrics(run, "train")[-1]["learning_rate"] == 0.5
+    manifest = json.loads((run / "manifest.json").read_text())
+    del manifest["processes"]
+    (run / "manifest.json").write_text(json.dumps(manifest))
     code, err = train("--output", run, "--resume", *arguments, *settings("model.dropout.readout=0.1"))
+    assert code == 0 and "when the run began" not in err
     changes = json.loads((run / "manifest.json").read_text())["changes"]
     assert changes[-1] == {"update": 4, "key": "model.dropout.readout", "old": 0.3, "new": 0.1}
     assert len(changes) == len(recorded) + 1, "what was changed before is no change"
