@@ -175,7 +175,7 @@ LEARNING = ["learning the word tokenizer"]
 FOUND = ["encoded corpus"]
 
 
-def test_the_work_is_done_once(folder: Path) -> None:
+def test_the_work_is_done_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = config(folder)
     assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
     assert lines_said(chosen) == lines_said(config(folder, reverse_source=True)) == FOUND
@@ -187,6 +187,8 @@ def test_the_work_is_done_once(folder: Path) -> None:
     write(folder, train=TRAIN[:1])
     assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
     assert lines_said(chosen) == FOUND
+    monkeypatch.setattr(nmt.data.dataset, "CACHE_FORMAT", 0)
+    assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
 
 
 def test_a_damaged_entry_is_built_again(folder: Path) -> None:

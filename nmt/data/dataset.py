@@ -29,7 +29,7 @@ from nmt.errors import DataError, of_key
 from nmt.files import fingerprint, write_json
 from nmt.messages import Caution, counted
 
-CACHE_FORMAT = 1
+CACHE_FORMAT = 2
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 
 
