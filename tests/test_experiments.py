@@ -282,6 +282,7 @@ def test_translations_and_results_are_those_of_what_they_were_made_from(finished
         folder / "validation.low": (False, False),
         plan.translations(run, "other"): (False, False),
         folder / "validation.up": (True, False),
+        run.path / "checkpoints/last/training.json": (True, False),
     }
     for file, expected in changes.items():
         with replaced(file, file.read_bytes() + b"\n"):

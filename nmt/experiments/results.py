@@ -234,6 +234,8 @@ def results_made_from(plan: Plan) -> str:
         facts += [name, test.model_dump(mode="json"), *(digest(Path(file)) for file in test.files)]
         for run in plan.runs:
             sections = run.config.decoding, run.config.evaluation
-            files = RunDirectory(run.path).folder("best") / "model.safetensors", plan.translations(run, name)
+            trained = RunDirectory(run.path)
+            best, last = trained.folder("best") / "model.safetensors", trained.checkpoints / "last" / "training.json"
+            files = best, last, plan.translations(run, name)
             facts += [run.label, *(each.model_dump(mode="json") for each in sections), *map(digest, files)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
