@@ -58,8 +58,8 @@ def length_curve(
             of a system, which are averaged
         output: write STEM.png, .svg, .json and .csv
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
-        hypotheses: reuse these translations of run NAME instead of translating again; repeat it for several runs, in
-            the order of those that share a name
+        hypotheses: reuse these translations of run NAME instead of translating again; repeat it for several runs; for
+            those that share a name, in their order
         bin_by: length by which sentences are binned: that of the source or of the reference
         short: range of lengths, N-M, that counts as short when retained BLEU is computed (default: the shortest bin of
             at least 30 sentences)

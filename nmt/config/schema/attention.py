@@ -65,7 +65,7 @@ class DotScore(Score):
 
 @SCORES.register
 class ScaledDotScore(DotScore):
-    """s · h / √width (Vaswani et al. 2017)."""
+    """s · h / √width (Vaswani et al. 2017), for equal widths too."""
 
     type: Literal["scaled_dot"]  # type: ignore[assignment]
 
