@@ -221,11 +221,17 @@ def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]
 
 
 def samples(run: RunDirectory) -> list[Row]:
-    """Read the translations of the same sentences over time: source, reference, and (step, hypothesis) pairs."""
+    """Read the translations of the same sentences over time: source, reference, and (step, hypothesis) pairs.
+
+    Leaves out what is malformed: the file may come from a stranger.
+    """
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in read_metrics(run.samples):
-        for line in record["lines"]:
-            found.setdefault((line["source"], line["reference"]), []).append((record["step"], line["hypothesis"]))
+        lines = record.get("lines")
+        for line in lines if isinstance(lines, list) else ():
+            match record.get("step"), line:
+                case int(step), {"source": str(source), "reference": str(reference), "hypothesis": str(text)}:
+                    found.setdefault((source, reference), []).append((step, text))
     every = -(-max(map(len, found.values()), default=0) // MOST_SAMPLES)
     return [
         {"source": source, "reference": reference, "steps": [*steps[:-1:every], steps[-1]]}
