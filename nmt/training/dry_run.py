@@ -19,6 +19,7 @@ from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.device import peak_memory, resolve_device, resolve_precision, timed
 from nmt.errors import ConfigError
+from nmt.files import read_json
 from nmt.messages import Caution, Detail, Result, Say, duration
 from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.metrics import read_metrics
@@ -122,7 +123,8 @@ def _check_resume(run: RunDirectory, config: Config, say: Say) -> Progress:
     prepared = prepare(config, say)
     with _trainer(config, prepared, run) as trainer:
         checkpointing = trainer.checkpointing
-        opening.refuse_other_data(run, opening.make_manifest(config, prepared, checkpointing.machine))
+        manifest = opening.make_manifest(config, prepared, checkpointing.machine)
+        opening.refuse_other_data(run, read_json(run.manifest), manifest)
         progress = checkpointing.restore(run.resumable(say))
         opening.refuse_fewer_updates(config.training.updates, progress)
         for problems in checkpointing.damaged(progress).values():

@@ -1,7 +1,7 @@
 """The run directory at the start of training: refused, created, or opened to resume."""
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -52,8 +52,8 @@ def open_run(
 def _reopen(
     run: RunDirectory, config: Config, prepared: PreparedData, manifest: dict[str, Any], say: Say
 ) -> tuple[int, bool]:
-    refuse_other_data(run, manifest)
     before, processes = read_json(run.manifest), manifest["processes"]
+    refuse_other_data(run, before, manifest)
     if (began := before.get("processes", processes)) != processes:
         accumulation = config.training.accumulation
         say(
@@ -158,10 +158,9 @@ def refuse_fewer_updates(updates: int, progress: Progress) -> None:
         )
 
 
-def refuse_other_data(run: RunDirectory, manifest: dict[str, Any]) -> None:
-    """Raise ConfigError if a run started with other text or tokenizers than a manifest names, that of BLEU among them:
-    the scores of the checkpoints would not be comparable."""
-    before = read_json(run.manifest)
+def refuse_other_data(run: RunDirectory, before: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a run started, by its manifest ``before``, with other text or tokenizers than a manifest
+    names, that of BLEU among them: the scores of the checkpoints would not be comparable."""
     keys = ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
     changed = [key for key in keys if before.get(key) != manifest[key]]
     if changed:
