@@ -206,6 +206,7 @@ def test_options_come_from_the_configuration_unless_given() -> None:
 def test_contradicting_options_are_refused() -> None:
     for options, keys in (
         ({"length_penalty": 1e3, "max_length_factor": 1e9}, ["decoding.length_penalty", "decoding.max_length_factor"]),
+        ({"max_length_factor": 0.0, "min_length_factor": 20.0}, ["decoding.min_length_factor"]),
         ({"beam_size": 3, "n_best": 4, "sampling": Sampling()}, ["beam size 3", "n-best 4"]),
     ):
         with pytest.raises(ConfigError) as caught:

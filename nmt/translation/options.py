@@ -38,10 +38,11 @@ class SearchOptions(Decoding):
         except ValidationError as error:
             problems = [explain(each, SearchOptions) for each in error.errors(include_url=False)]
             raise ConfigError(*(f"decoding.{each}" for each in problems)) from None
-        if contradictions := list(self._contradictions()):
+        if contradictions := [*map(str, self.contradictions()), *self._of_call()]:
             raise ConfigError(*contradictions)
 
-    def _contradictions(self) -> Iterator[str]:
+    def _of_call(self) -> Iterator[str]:
+        """Find contradictions of what a call adds."""
         if self.sampling is not None and self.beam_size != 1:
             yield f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1"
         if self.n_best > self.beam_size:

@@ -67,6 +67,8 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ((attention("none"), "training.guided_attention={type: diagonal}"), {"training.guided_attention": "none"}),
     (("data.train.links=a.links",), {"data.train.links": "guided_attention"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
+    # decoding
+    (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),
 ]
 
 

@@ -42,6 +42,13 @@ class Decoding(Section):
     no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
     """Pieces in a row that occur only once in a translation (Paulus et al. 2018); 0: any may repeat."""
 
+    def contradictions(self) -> Iterator[Problem]:
+        """Find a least length beyond the greatest."""
+        if self.min_length_factor > self.max_length_factor:
+            most = f"decoding.max_length_factor ({self.max_length_factor:g})"
+            text = f"{self.min_length_factor:g} is more than {most}; must be up to that"
+            yield Problem("decoding.min_length_factor", text)
+
 
 class GoldAlignment(Section):
     """Sentence pairs with word alignments made by people, in aligned files."""
@@ -108,6 +115,7 @@ class Config(Section):
         """Find every contradiction, under the key to change first."""
         yield from self.model.contradictions()
         yield from self.data.contradictions()
+        yield from self.decoding.contradictions()
         if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
             given = isinstance(self.tokenizer, GivenTokenizer)
             share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
