@@ -1,4 +1,4 @@
-"""The routes of the server, and errors as JSON."""
+"""The routes of the server, whose errors are JSON; a foreign host name is refused before, in plain text."""
 
 import asyncio
 import contextlib
