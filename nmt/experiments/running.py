@@ -1,14 +1,22 @@
 """An experiment from its plan to its table: training, translations, scores, figures."""
 
 import signal
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 from nmt.errors import ProcessError, Stopped
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
 from nmt.experiments.training import Options, prepare_all, remaining_runs, run_jobs, training_jobs
 from nmt.messages import Result, Say
+
+
+class StopRequest(AbstractContextManager[object], Protocol):
+    """A context in which a stop can be requested."""
+
+    signal: int | None
+    """The number of the signal that requested it."""
 
 
 def run_experiment(
@@ -19,8 +27,7 @@ def run_experiment(
     draw: bool,
     dry_run: bool,
     say: Say,
-    stop_request: AbstractContextManager[object],
-    stop_signal: Callable[[], int | None],
+    stop_request: StopRequest,
     options: Sequence[str] = (),
 ) -> str:
     """Train the runs that are not finished, translate and score the test sets, draw the figures; return the table.
@@ -33,7 +40,6 @@ def run_experiment(
         dry_run: rehearse the first unfinished run of each system, and do nothing else.
         say: receives messages.
         stop_request: entered when the data are prepared; from then on a stop can be requested.
-        stop_signal: gives the number of a signal when a stop was requested.
         options: further options of each ``nmt-train``.
 
     Raises Stopped after a stop was requested, ProcessError if a training fails.
@@ -41,12 +47,13 @@ def run_experiment(
     unfinished = remaining_runs(plan, overwritten, say)
 
     def check_stop() -> None:
-        if stop_signal() is not None:
+        if stop_request.signal is not None:
             raise Stopped
 
     def train(wanted: Mapping[str, Options], said: Collection[str] = ()) -> None:
         started = training_jobs(plan, wanted, *options)
-        codes = run_jobs(started, jobs, lambda line: say(Result(line)), stop_signal, said)  # they choose what to show
+        # trainings choose what to show: their lines are results
+        codes = run_jobs(started, jobs, lambda line: say(Result(line)), lambda: stop_request.signal, said)
         check_stop()
         if failed := [f"{label}: nmt-train ended with {_end(code)}" for label, code in codes.items() if code]:
             raise ProcessError(*(f"{problem}; see its messages above" for problem in failed))
