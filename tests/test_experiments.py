@@ -360,6 +360,15 @@ def test_the_command_reports_what_cannot_work_before_it_trains(
     assert not (tmp_path / "out").exists()
 
 
+def test_lengths_that_no_sentence_has_are_refused_before_training(tmp_path: Path, capsys: Any) -> None:
+    test = config(tmp_path).model_dump(mode="json")["data"]["test"]
+    here = {"source": test["source"], "reference": test["target"], "short": [1, 2], "long": [51, 70]}
+    path = write_experiment(tmp_path, tests={"a": here})
+    assert main(["--config", str(path)]) == 2
+    assert f"tests.a.long: no sentence of {test['source']} has a length from 51 to 70; " in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_everything_from_finished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is trained, all is translated, scored and drawn; then nothing is left to do."""
     texts = {"source": str(tmp_path / "validation.low"), "reference": str(tmp_path / "validation.up")}

@@ -11,6 +11,7 @@ from nmt.config.schema import FileCorpus
 from nmt.data.corpus import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation.alignment import read_gold
+from nmt.evaluation.writing import lengths, unit_of
 from nmt.experiments.schema import DEFAULT_TEST, Experiment, TestSet
 from nmt.messages import Say
 
@@ -154,7 +155,8 @@ def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet
 def readable_tests(plan: Plan, say: Say) -> Plan:
     """Return the plan without optional test sets that are missing.
 
-    Raises DataError, before hours of training, for files that could not be read after them.
+    Raises DataError, before hours of training, for files that could not be read after them, and lengths that no
+    sentence has.
     """
     tests, problems = dict[str, TestSet](), list[str]()
     for name, test in plan.tests.items():
@@ -164,7 +166,14 @@ def readable_tests(plan: Plan, say: Say) -> Plan:
             continue
         tests[name] = test
         try:
-            read_test_set(test.source, test.reference)
+            sources = read_test_set(test.source, test.reference)[0]
+            found = set(lengths(sources, unit_of(plan.runs[0].config.data.source_language)).tolist())
+            for key, wanted in (("short", test.short), ("long", test.long)):
+                if wanted and found.isdisjoint(range(wanted[0], wanted[1] + 1)):
+                    problems.append(
+                        f"tests.{name}.{key}: no sentence of {test.source} has a length from {wanted[0]} to "
+                        f"{wanted[1]}; the longest has {max(found, default=0)}"
+                    )
             if test.gold:
                 read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
         except NmtError as error:

@@ -222,6 +222,6 @@ class Training(Section):
     save_every: Size | None = None
     """Updates between saves of the checkpoint ``last``; null: at each validation."""
     log_every: Size = 50
-    """Updates between progress lines."""
+    """Updates between records of ``metrics.jsonl``."""
     timeout: Positive = 600.0
     """Seconds that one of several processes waits for the others before training fails."""

@@ -7,14 +7,15 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 import torch
+from safetensors.torch import save
 from torch import Tensor
 
 from nmt.config import Config, schema
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
-from nmt.files import write_text
+from nmt.files import write_bytes, write_text
 from nmt.runs.loading import load_run
-from nmt.runs.tensors import save_tensors, unshared
+from nmt.runs.tensors import unshared
 
 LARGEST_INT8 = 127
 CELLS = ("gru", "lstm", "ssru")
@@ -30,7 +31,7 @@ def export_web(run: str | Path, output: Path) -> int:
     loaded = load_run(run, torch.device("cpu"))
     refuse_unknown_parts(loaded.config.model)
     output.mkdir(parents=True, exist_ok=True)
-    save_tensors(quantized(unshared(loaded.model.state_dict())), output / "model.safetensors")
+    write_bytes(output / "model.safetensors", save(quantized(unshared(loaded.model.state_dict()))))
     write_text(output / "config.json", json.dumps(described(loaded.config, loaded.tokenizers), indent=1) + "\n")
     loaded.tokenizers.source.save(output / "source.model")
     if loaded.tokenizers.target is not loaded.tokenizers.source:
