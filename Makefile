@@ -67,7 +67,7 @@ figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Ba
 benchmark: $(READY) ## training speed, relative to the matrix products of this CPU (ARGS=... goes to scripts/benchmark.py)
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
 
-torture: $(READY) ## fault injection and hostile input, each trial ten times: 10 to 15 minutes on 2 cores (ARGS=... goes to pytest)
+torture: $(READY) ## fault injection, hostile input and reproducibility, ten times each where chance has a part (ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest -n $(TEST_JOBS) tests/torture --times 10 $(ARGS)
 
 docs: $(READY) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
