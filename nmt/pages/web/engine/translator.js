@@ -90,7 +90,9 @@ export class Translator {
     const cut = ids.length < all.length;
     if (!ids.length) return { text: "", pieces: [], sourcePieces: [], attention: null, logProb: 0, score: 0, cut };
     const order = this.#order(ids.length);
-    const read = order.map((j) => [...ids, this.source.eos][j]);
+    // from the order of the text to that of the network, and back: the order undoes itself
+    const reordered = (/** @type {ArrayLike<number>} */ row) => order.map((j) => row[j]);
+    const read = reordered([...ids, this.source.eos]);
     const limits = {
       bos: this.target.bos,
       eos: this.target.eos,
@@ -103,19 +105,20 @@ export class Translator {
       path(each).map(({ token }) => this.target.pieces[token]);
     const step = (/** @type {number} */ token, /** @type {any} */ state, /** @type {any} */ hypothesis) => {
       const own = weights?.(state.position, spelled(hypothesis));
-      return this.network.step(token, state, own && Float32Array.from(order, (j) => own[j]));
+      return this.network.step(token, state, own && Float32Array.from(reordered(own)));
     };
     const start = this.network.start(this.network.encode(read));
     const forced = prefix.map((piece) => this.target.ids.get(piece) ?? this.target.unknown);
     const [found] = search(step, start, limits, { beam, lengthPenalty, watch, prefix: forced });
     const steps = path(found);
     const tokens = steps.map(({ token }) => token);
-    const inOrder = (/** @type {Float32Array} */ row) => order.map((_, j) => row[order.indexOf(j)]);
     return {
       text: this.target.decode(tokens).replace(/[\r\n]/g, " "),
       pieces: tokens.map((token) => this.target.pieces[token]),
       sourcePieces: [...ids, this.source.eos].map((id) => this.source.pieces[id]),
-      attention: this.network.attends ? steps.map((each) => inOrder(/** @type {Float32Array} */ (each.weights))) : null,
+      attention: this.network.attends
+        ? steps.map((each) => reordered(/** @type {Float32Array} */ (each.weights)))
+        : null,
       logProb: found.logProb,
       score: found.logProb / penalty(found.length, lengthPenalty),
       cut,
