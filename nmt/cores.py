@@ -1,19 +1,16 @@
-"""The cores that this process may use, and how its threads share them with other programs.
+"""The cores that this process may use, and how its threads wait for each other.
 
 This module must not import PyTorch: its OpenMP library reads what :func:`share_cores` sets when it is loaded.
 """
 
 import math
 import os
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 SPINS = 10_000
 """Turns for which a thread of OpenMP waits for its partners before it sleeps; the library's own choice is 300,000.
 
-Where another program has the partner's core, a spinning thread wastes its own. docs/performance.md has the measurement.
+Where another program has the partner's core, a spinning thread wastes its own.
 """
 
 
@@ -56,42 +53,3 @@ def _text(path: Path) -> str:
         return path.read_text("ascii")
     except (OSError, UnicodeDecodeError):
         return ""
-
-
-@dataclass(frozen=True)
-class CpuTime:
-    """A moment: seconds that the machine and this process have computed."""
-
-    wall: float
-    machine: float
-    """Of all cores; NaN where the system does not say."""
-    own: float
-    """Of this process and of its children that have ended."""
-
-    @classmethod
-    def now(cls) -> Self:
-        """Read the clocks."""
-        words = _text(Path("/proc/stat")).partition("\n")[0].split()  # cpu user nice system idle iowait irq softirq ...
-        ticks = [int(word) for word in words[1:]]
-        busy = sum(ticks[:3] + ticks[5:7]) / os.sysconf("SC_CLK_TCK") if len(ticks) > 6 else math.nan
-        times = os.times()
-        own = times.user + times.system + times.children_user + times.children_system
-        return cls(time.perf_counter(), busy, own)
-
-    def others_until(self, after: Self) -> float | None:
-        """Return how many cores other programs have used on average; None where that cannot be measured."""
-        seconds = after.wall - self.wall
-        if seconds < SHORTEST or math.isnan(after.machine):
-            return None
-        return max(0.0, (after.machine - self.machine - (after.own - self.own)) / seconds)
-
-
-SHORTEST = 0.5
-"""Seconds; the system counts time in ticks of 10 milliseconds."""
-BUSY = 0.5
-"""Cores that other programs use, from which on they count as one more."""
-
-
-def threads_beside(others: float, threads: int) -> int:
-    """Return how many of ``threads`` leave other programs the cores that they use; at least one."""
-    return max(1, min(threads, math.ceil(cores() - others - BUSY)))

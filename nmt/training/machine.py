@@ -1,17 +1,15 @@
 """The machine that a run trains on: its device, threads and precision, and a trial of the fast kernels on a GPU."""
 
-import time
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from nmt.config.schema import AnyAttention, Kernels, Training
-from nmt.cores import CpuTime, cores, threads_beside
 from nmt.data.batching import Batch, Specials, collate
 from nmt.data.dataset import PreparedData
 from nmt.device import (
@@ -53,57 +51,6 @@ def set_up(name: str, threads: int | None) -> torch.device:
     if threads is not None:
         torch.set_num_threads(threads)
     return device
-
-
-PERIOD = 60.0
-"""Seconds over which the load of other programs is measured during training."""
-LASTING = 3
-"""Periods in a row that must ask for another number of threads before it changes."""
-
-
-class Threads:
-    """The number of threads of a training run, which leaves other programs the cores that they use.
-
-    The threads of a product wait for each other at its end: one that has no core delays all of them.
-    """
-
-    def __init__(self, since: CpuTime, say: Say, *, fixed: bool = False) -> None:
-        self.most = torch.get_num_threads()
-        self.say = say
-        self.fixed = fixed
-        self._since = since
-        self._asked = 0
-        """Periods in a row that asked for another number."""
-
-    def __enter__(self) -> Self:
-        """Choose by the load since ``since``."""
-        if not self.fixed:
-            self._look(lasting=1)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Take all threads again."""
-        torch.set_num_threads(self.most)
-
-    def follow(self) -> None:
-        """Choose again once the load has changed for good; to be called between two updates."""
-        if not self.fixed and time.perf_counter() - self._since.wall >= PERIOD:
-            self._look(LASTING)
-
-    def _look(self, lasting: int) -> None:
-        """Take another number of threads if the load has asked for one at ``lasting`` looks in a row."""
-        now, threads = CpuTime.now(), torch.get_num_threads()
-        others, self._since = self._since.others_until(now), now
-        wanted = threads if others is None else threads_beside(others, self.most)
-        self._asked = 0 if wanted == threads else self._asked + 1
-        if wanted == threads or self._asked < lasting:
-            return
-        self._asked = 0
-        torch.set_num_threads(wanted)
-        self.say(
-            f"other programs: they use {others:.1f} of {cores()} cores; training takes {wanted} of {self.most} threads "
-            "from now on, which may change rounding (threads in the configuration fixes the number)"
-        )
 
 
 def settled_precision(name: str, device: torch.device, world: World, say: Say, manifest: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """From a configuration to a trained and scored run."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
@@ -9,7 +8,6 @@ from pathlib import Path
 import torch
 
 from nmt.config import Config, schema
-from nmt.cores import CpuTime
 from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
@@ -26,7 +24,7 @@ from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.loading import LoadedRun, load_weights
 from nmt.runs.metrics import best_validation, read_metrics
-from nmt.training.machine import Machine, Threads, set_up, settled_precision, trusted
+from nmt.training.machine import Machine, set_up, settled_precision, trusted
 from nmt.training.objective import objective_of
 from nmt.training.opening import open_run, refuse_other_config, refuse_unequal
 from nmt.training.reports import Log, summary
@@ -86,19 +84,17 @@ def train(
         raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")
     say = say if world.writes else silent
     run = _run_directory(config, world, resume=resume, overwrite=overwrite)
-    device, begun = set_up(config.device, config.threads), CpuTime.now()
+    device = set_up(config.device, config.threads)
     prepared, gold = _prepared(config, narrow, say, world)
     if not resume:
         say(table(prepared.report))
     model = _same_model(config, prepared.tokenizers, world)
     with ExitStack() as stack:
-        threads = stack.enter_context(_threads(config, device, begun, world, say))
         machine = _machine(config, model, prepared, device, world, run if resume else None, say)
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
 
         def check_stop() -> None:
-            threads.follow()
             if stop_requested():
                 raise Stopped
 
@@ -146,12 +142,6 @@ def _prepared(
     prepared = narrow(in_turn(world, lambda: prepare(config, say)))
     refuse_unequal(world, config, prepared)
     return prepared, gold_pairs(config.evaluation.gold)
-
-
-def _threads(config: Config, device: torch.device, begun: CpuTime, world: World, say: Say) -> Threads:
-    """The number of threads, which follows the load of other programs unless somebody has fixed it."""
-    fixed = config.threads is not None or "OMP_NUM_THREADS" in os.environ or world.size > 1 or device.type != "cpu"
-    return Threads(begun, say, fixed=fixed)
 
 
 def _machine(

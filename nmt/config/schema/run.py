@@ -103,7 +103,7 @@ class Config(Section):
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable, slower ones."""
     threads: Cores | None = None
-    """CPU threads; null: one for each core of which other programs use less than half."""
+    """CPU threads; null: one for each core that the process may use."""
     data: Data
     tokenizer: AnyTokenizer
     model: Model
