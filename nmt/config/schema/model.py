@@ -7,7 +7,9 @@ from pydantic import Field
 
 from nmt.config.schema.attention import AnyAttention
 from nmt.config.schema.base import Choice, Fraction, Problem, Section
-from nmt.config.schema.network import AnyDecoder, AnyEncoder, Embeddings, GruDecoder, GruEncoder, Part
+from nmt.config.schema.decoders import DECODERS, GruDecoder
+from nmt.config.schema.encoders import ENCODERS, GruEncoder
+from nmt.config.schema.network import Decoder, Embeddings, Encoder, Part
 
 
 class Dropout(Section):
@@ -42,6 +44,10 @@ class PaperInitialization(Section):
 
 
 AnyInitialization = Annotated[XavierInitialization | UniformInitialization | PaperInitialization, Choice("xavier")]
+
+
+AnyEncoder = Annotated[Encoder, Choice("gru", ENCODERS)]
+AnyDecoder = Annotated[Decoder, Choice("gru", DECODERS)]
 
 
 class Model(Section):

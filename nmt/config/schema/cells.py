@@ -1,0 +1,50 @@
+"""Recurrences in the ``model`` section. ``nmt.model.cells`` has the equations."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from nmt.config.schema.base import Layers, Registry, Width
+from nmt.config.schema.network import Part
+
+CELLS = Registry()
+
+
+class Recurrence(Part):
+    """Options of every recurrent encoder and decoder; its cell is built around nothing else."""
+
+    hidden: Width = 256
+    """Units of the state, in each direction."""
+    layers: Layers = 1
+    """Stacked layers."""
+    residual: bool = False
+    """Add the input of each layer above the first to its output."""
+    layer_norm: bool = False
+    """Layer normalization of the gates (Ba et al. 2016)."""
+
+
+class Transitions(Recurrence):
+    """Options of the recurrences whose gates read the state."""
+
+    transitions: Annotated[int, Field(ge=1, le=16)] = 1
+    """Cells in a row for each input, deep transition (Miceli Barone et al. 2017)."""
+
+
+class Gru(Transitions):
+    """Options of a GRU."""
+
+    type: Literal["gru"] = "gru"
+    reset: Literal["after", "before"] = "after"
+    """Apply the reset gate after the recurrent product, as cuDNN, or before it (Cho et al. 2014)."""
+
+
+class Lstm(Transitions):
+    """Options of long short-term memory."""
+
+    type: Literal["lstm"]
+
+
+class Ssru(Recurrence):
+    """Options of the simpler simple recurrent unit (Kim et al. 2019), whose gates depend on the input alone."""
+
+    type: Literal["ssru"]

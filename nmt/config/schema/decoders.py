@@ -1,0 +1,37 @@
+"""Recurrent decoders in the ``model`` section. ``nmt.model.decoders`` has the networks."""
+
+from typing import Literal
+
+from nmt.config.schema.base import Registry, Width
+from nmt.config.schema.cells import Gru, Lstm, Recurrence, Ssru
+from nmt.config.schema.network import Decoder
+
+DECODERS = Registry()
+
+
+class RecurrentDecoder(Recurrence, Decoder):
+    """Options of every recurrent decoder."""
+
+    readout: Width | None = None
+    """Units that the output layer reads; null: ``model.embeddings.size``."""
+    readout_activation: Literal["maxout", "tanh"] | None = None
+    """maxout (Bahdanau et al. 2015) or tanh (Luong et al. 2015); null: tanh with Luong's attention, else maxout."""
+
+    def readout_width(self, embedding: int) -> int:
+        """``readout``, or the width of the embeddings."""
+        return self.readout or embedding
+
+
+@DECODERS.register
+class GruDecoder(Gru, RecurrentDecoder):
+    """GRU conditioned on the context."""
+
+
+@DECODERS.register
+class LstmDecoder(Lstm, RecurrentDecoder):
+    """Long short-term memory conditioned on the context."""
+
+
+@DECODERS.register
+class SsruDecoder(Ssru, RecurrentDecoder):
+    """Simpler simple recurrent unit (Kim et al. 2019)."""
