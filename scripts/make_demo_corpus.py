@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from demo_language import write_corpus
+from demo_language import LONGEST, write_corpus
 from nmt.cli.command import Command
 
 Size = Annotated[int, Field(ge=0)]
@@ -18,6 +18,7 @@ def make_demo_corpus(
     validation: Size = 500,
     test_per_bin: Size = 100,
     seed: int = 1,
+    longest: Annotated[int, Field(ge=12)] = LONGEST,
 ) -> None:
     """Write the embedded English-French demo corpus: training, validation and test text with gold word alignments.
 
@@ -27,8 +28,9 @@ def make_demo_corpus(
         validation: validation pairs
         test_per_bin: test pairs of every 10 words of length
         seed: of all random choices
+        longest: leave out the ranges of length that reach beyond this number of English words (12, 20, 30, 40 or 60)
     """
-    write_corpus(output, train, validation, test_per_bin, seed)
+    write_corpus(output, train, validation, test_per_bin, seed, longest)
 
 
 main = Command(make_demo_corpus, "make_demo_corpus.py")

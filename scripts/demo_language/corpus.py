@@ -17,7 +17,9 @@ LENGTHS = [(SHORTEST, 12), (SHORTEST, 20), (8, 20), (SHORTEST, 30), (20, 40), (4
 """Length ranges of training and validation, equally likely, so that short sentences are frequent."""
 
 
-def write_corpus(folder: str | Path, train: int, validation: int, test_per_bin: int, seed: int) -> None:
+def write_corpus(
+    folder: str | Path, train: int, validation: int, test_per_bin: int, seed: int, longest: int = LONGEST
+) -> None:
     """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in all of them.
 
     The alignments are Pharaoh links ``i-j`` of words split at whitespace, counted from 0. The test set depends only on
@@ -29,13 +31,15 @@ def write_corpus(folder: str | Path, train: int, validation: int, test_per_bin: 
         validation: number of pairs, with lengths distributed as in training.
         test_per_bin: number of pairs for each of BINS.
         seed: seed of all random choices.
+        longest: leave out the ranges of BINS and LENGTHS that reach beyond this number of words.
 
     Raises DataError if the folder or a file in it cannot be written.
     """
     generator, seen = Generator(seed), set[str]()
-    test = [pair for bin_ in BINS for pair in draw(generator, test_per_bin, [bin_], seen)]
-    heldout = draw(generator, validation, LENGTHS, seen)
-    splits = {"test": test, "validation": heldout, "train": draw(generator, train, LENGTHS, seen)}
+    bins, lengths = ([each for each in ranges if each[1] <= longest] for ranges in (BINS, LENGTHS))
+    test = [pair for bin_ in bins for pair in draw(generator, test_per_bin, [bin_], seen)]
+    heldout = draw(generator, validation, lengths, seen)
+    splits = {"test": test, "validation": heldout, "train": draw(generator, train, lengths, seen)}
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
