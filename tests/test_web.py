@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import shutil
 import subprocess
 from functools import partial
@@ -141,6 +142,12 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
     own = expected[0].attention
     assert own is not None
     torch.testing.assert_close(torch.tensor(found[0]["attention"]), torch.tensor(own), rtol=0, atol=0.05)
+    assert math.prod(found[0]["probabilities"]) == pytest.approx(math.exp(found[0]["logProb"]), rel=1e-3)
+    for piece, probability, likely in zip(
+        found[0]["pieces"], found[0]["probabilities"], found[0]["candidates"], strict=True
+    ):
+        assert dict(likely).get(piece, probability) == pytest.approx(probability, rel=1e-3)
+        assert len(likely) == 3 and likely == sorted(likely, key=lambda each: -each[1])
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
 
 

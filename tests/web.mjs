@@ -28,7 +28,8 @@ const answers = {
   /** Translations; `clamp`: weights that take the place of the network's own, by step. */
   translate: async ({ folder, lines, beam, clamp }) => {
     const translator = await Translator.load(folder);
-    return lines.map((line) => translator.translate(line, { beam, weights: clamp && ((step) => clamp[step]) }));
+    const weights = clamp && ((step) => clamp[step]);
+    return lines.map((line) => translator.translate(line, { beam, weights, candidates: 3 }));
   },
 };
 

@@ -2,7 +2,7 @@
 
 import { Network } from "./network.js";
 import { Tokenizer } from "./pieces.js";
-import { path, penalty, search } from "./search.js";
+import { likeliest, path, penalty, search } from "./search.js";
 import { readSafetensors } from "./weights.js";
 
 /** Pieces that a translation may have in addition to those of the source times `max_length_factor`. */
@@ -29,12 +29,16 @@ const MORE_PIECES = 10;
  * @property {(step: number, path: string[]) => ArrayLike<number> | undefined} [weights] attention weights to use at a
  *   step, from 0, after these pieces; undefined: the network's own
  * @property {(step: import("./search.js").BeamStep) => void} [watch] is called at each step of the search
+ * @property {number} [candidates] likeliest next pieces that are reported for each step
  *
  * @typedef {object} Translation
  * @property {string} text
  * @property {string[]} pieces target pieces, with the end symbol if it was written
  * @property {string[]} sourcePieces with the end symbol
  * @property {number[][] | null} attention a row for each target piece; null for a network without attention
+ * @property {[string, number][][]} candidates for each target piece the likeliest pieces with their probabilities, given
+ *   the pieces before it; as many as were asked for
+ * @property {number[]} probabilities of each target piece, given those before it
  * @property {number} logProb natural logarithm of the probability of all pieces
  * @property {number} score the same, divided by the length penalty
  * @property {boolean} cut whether the end of the source was left out
@@ -85,10 +89,14 @@ export class Translator {
   translate(text, options = {}) {
     const { decoding } = this.config;
     const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty, prefix = [], weights, watch } = options;
+    const { candidates = 0 } = options;
     const all = this.source.encode(text);
     const ids = all.slice(0, decoding.max_source);
     const cut = ids.length < all.length;
-    if (!ids.length) return { text: "", pieces: [], sourcePieces: [], attention: null, logProb: 0, score: 0, cut };
+    if (!ids.length) {
+      const none = { text: "", pieces: [], sourcePieces: [], candidates: [], probabilities: [] };
+      return { ...none, attention: null, logProb: 0, score: 0, cut };
+    }
     const order = this.#order(ids.length);
     // from the order of the text to that of the network, and back: the order undoes itself
     const reordered = (/** @type {ArrayLike<number>} */ row) => order.map((j) => row[j]);
@@ -103,9 +111,17 @@ export class Translator {
     };
     const spelled = (/** @type {import("./search.js").Hypothesis} */ each) =>
       path(each).map(({ token }) => this.target.pieces[token]);
+    /** What was likely at the step that led to a state. @type {Map<import("./network.js").State, [string, number][]>} */
+    const likely = new Map();
     const step = (/** @type {number} */ token, /** @type {any} */ state, /** @type {any} */ hypothesis) => {
       const own = weights?.(state.position, spelled(hypothesis));
-      return this.network.step(token, state, own && Float32Array.from(reordered(own)));
+      const made = this.network.step(token, state, own && Float32Array.from(reordered(own)));
+      const best = candidates ? likeliest(made.logProbs, candidates, []) : [];
+      likely.set(
+        made.state,
+        best.map((id) => [this.target.pieces[id], Math.exp(made.logProbs[id])]),
+      );
+      return made;
     };
     const start = this.network.start(this.network.encode(read));
     const forced = prefix.map((piece) => this.target.ids.get(piece) ?? this.target.unknown);
@@ -119,6 +135,8 @@ export class Translator {
       attention: this.network.attends
         ? steps.map((each) => reordered(/** @type {Float32Array} */ (each.weights)))
         : null,
+      candidates: steps.map(({ state }) => /** @type {[string, number][]} */ (likely.get(state))),
+      probabilities: steps.map(({ logProb, parent }) => Math.exp(logProb - (parent?.logProb ?? 0))),
       logProb: found.logProb,
       score: found.logProb / penalty(found.length, lengthPenalty),
       cut,
