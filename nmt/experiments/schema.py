@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from nmt.config.loading import one_line, read_mapping
 from nmt.config.problems import explain
-from nmt.config.schema import Count, Section, Size, Text
+from nmt.config.schema import Count, Positive, Section, Size, Text
 from nmt.errors import ConfigError
 
 NAME = re.compile(r"\w[\w+-]*")
@@ -56,6 +56,22 @@ class TestSet(Section):
         return (self.source, self.reference, *([self.gold.links] if self.gold else []))
 
 
+class Claim(Section):
+    """What a textbook says: the first system has the better score. ``scripts/textbook.py`` judges it."""
+
+    text: Text
+    source: Text
+    """Paper and section."""
+    compared: Annotated[tuple[Text, Text], Field(strict=False)]
+    """Two systems: the better one first."""
+    score: Text = "bleu"
+    """A name in ``SCORES`` of that script."""
+    margin: Positive = 1.0
+    """Smallest difference that counts, in units of the score."""
+    beams: Annotated[tuple[Size, Size], Field(strict=False)] | None = None
+    """Beam size of each of the two; null: that of the configuration."""
+
+
 class Experiment(Section):
     """Systems that are compared."""
 
@@ -70,6 +86,7 @@ class Experiment(Section):
     OUTPUT/SYSTEM."""
     tests: dict[str, TestSet] | None = None
     """Name to test set; null: ``data.test`` of the base configuration, under the name ``test``."""
+    claims: Annotated[tuple[Claim, ...], Field(strict=False)] = ()
     jobs: Size = 1
     """Runs that are trained side by side."""
 
