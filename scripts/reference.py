@@ -38,7 +38,7 @@ def escaped(text: str) -> str:
 
 # --- every option of a configuration ----------------------------------------------------------------------------------
 
-KINDS = {int: "integer", float: "number", str: "text", bool: "", NoneType: "null"}
+KINDS = {int: "", float: "number", str: "text", bool: "", NoneType: "null"}
 """What a type is called; the default shows that a value is true or false."""
 LIMITS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 LARGEST_SHOWN = 1000
@@ -111,7 +111,7 @@ def _values(annotation: Any, default: str) -> str:
     """Describe a key's values, leaving out what its default shows: null, or a kind of number."""
     words = _type(annotation)
     words = words.removesuffix(" or null") if default == ": null" else words
-    return escaped(re.sub(r"^(integer|number) ?", "", words) if re.match(r": -?\d", default) else words)
+    return escaped(re.sub(r"^number ?", "", words) if re.match(r": -?\d", default) else words)
 
 
 def _type(annotation: Any, bounds: Sequence[Any] = ()) -> str:

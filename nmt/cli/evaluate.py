@@ -38,8 +38,6 @@ def evaluate(
         reference: raw reference translations
         model: run directory that translates the source; this or --hypotheses is required
         hypotheses: translations of the source, one per line; this or --model is required
-        gold: file of correct word alignments, a line for each sentence pair: i-j is a sure link between source word i
-            and target word j, ipj a possible one; the attention of --model to the reference is scored against them
         json: also write the scores to this file
         output: write the translations of the run to this file
 

@@ -33,7 +33,6 @@ def experiment(
 
     Args:
         config: YAML file of the experiment
-        set: override a key of the configuration of every system, for example training.updates=100; may be repeated
         base: the base configuration (default: base: in the experiment)
         output: directory of runs, figures and tables (default: output: in the experiment)
         only: train and translate with this system only, and draw nothing, as in a job array; may be repeated (default:

@@ -54,17 +54,14 @@ def length_curve(
     Args:
         source: raw source text, also as .gz or .xz
         reference: raw reference translations
-        system: run directory or file of translations; repeat it for more systems, or under the same name for more seeds
-            of a system, which are averaged
+        system: run directory or file of translations; seeds of a system share its name, and are averaged
         output: write STEM.png, .svg, .json and .csv
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
-        hypotheses: reuse these translations of run NAME instead of translating again; repeat it for several runs; for
-            those that share a name, in their order
+        hypotheses: reuse these translations of run NAME instead of translating again; for runs that share a name, in
+            their order
         bin_by: length by which sentences are binned: that of the source or of the reference
-        short: range of lengths, N-M, that counts as short when retained BLEU is computed (default: the shortest bin of
-            at least 30 sentences)
-        long: range of lengths, N-M, that counts as long when retained BLEU is computed (default: the longest bin of at
-            least 30 sentences)
+        short: lengths that count as short in retained BLEU (default: the shortest bin of at least 30 sentences)
+        long: lengths that count as long in retained BLEU (default: the longest bin of at least 30 sentences)
 
     examples:
       nmt-length-curve --source test.en --reference test.fr --output curve --system rnn=runs/en-fr --system a=test.hyp

@@ -35,10 +35,9 @@ def report(
         runs: run directory, output directory of an experiment, or its YAML file
         output: write the page to this file
         sentences: sentences of the test set that the page shows
-        source: raw source text of the test set (default: the test set of the experiment, or data.test of the runs)
+        source: raw source text of the test set (default: the test set of the experiment, with its gold alignments, or
+            data.test of the runs)
         reference: raw reference translations of --source; the two are given together
-        gold: file of correct word alignments, a line for each sentence pair: i-j is a sure link between source word i
-            and target word j, ipj a possible one (default: that of the experiment)
 
     examples:
       nmt-report runs/demo --output report.html

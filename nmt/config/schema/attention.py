@@ -22,7 +22,7 @@ class Score(Part):
 
 @SCORES.register
 class AdditiveScore(Score):
-    """v · tanh(W s + U h) (Bahdanau et al. 2015), concat of Luong et al. 2015."""
+    """v · tanh(W s + U h)."""
 
     type: Literal["additive", "concat"]
     hidden: Width | None = None
@@ -31,7 +31,7 @@ class AdditiveScore(Score):
 
 @SCORES.register
 class CoverageScore(AdditiveScore):
-    """The additive score that also reads the sum of earlier weights (Tu et al. 2016)."""
+    """The additive score that also reads the sum of earlier weights."""
 
     type: Literal["coverage"]  # type: ignore[assignment]
 
@@ -50,7 +50,7 @@ class CoverageScore(AdditiveScore):
 
 @SCORES.register
 class DotScore(Score):
-    """s · h (Luong et al. 2015), for equally wide states and annotations."""
+    """s · h, for equally wide states and annotations."""
 
     type: Literal["dot"]
 
@@ -68,21 +68,21 @@ class DotScore(Score):
 
 @SCORES.register
 class ScaledDotScore(DotScore):
-    """s · h / √width (Vaswani et al. 2017), for equal widths too."""
+    """s · h / √width, for equal widths too."""
 
     type: Literal["scaled_dot"]  # type: ignore[assignment]
 
 
 @SCORES.register
 class GeneralScore(Score):
-    """s · W h (Luong et al. 2015)."""
+    """s · W h."""
 
     type: Literal["general"]
 
 
 @SCORES.register
 class LowRankScore(Score):
-    """(W s) · (U h): general, with a matrix of low rank (Kim et al. 2017)."""
+    """(W s) · (U h): general, with a matrix of low rank."""
 
     type: Literal["low_rank"]
     hidden: Width | None = None
@@ -91,14 +91,14 @@ class LowRankScore(Score):
 
 @SCORES.register
 class CosineScore(Score):
-    """β cos(s, W h) with a learned β (Graves et al. 2014)."""
+    """β cos(s, W h) with a learned β."""
 
     type: Literal["cosine"]
 
 
 @SCORES.register
 class LocationScore(Score):
-    """(W s)_j, from the state and the position (Luong et al. 2015)."""
+    """(W s)_j, from the state and the position."""
 
     type: Literal["location"]
     positions: Size = 100
@@ -123,7 +123,7 @@ class GlobalScope(Section):
 
 
 class MonotonicScope(Section):
-    """A window around the target position (Luong et al. 2015, section 3.2)."""
+    """A window around the target position."""
 
     type: Literal["local_m"]
     window: Size = 10
@@ -131,7 +131,7 @@ class MonotonicScope(Section):
 
 
 class PredictiveScope(Section):
-    """A window around a position predicted from the state (Luong et al. 2015, section 3.2)."""
+    """A window around a position predicted from the state."""
 
     type: Literal["local_p"]
     window: Size = 10
@@ -139,7 +139,7 @@ class PredictiveScope(Section):
     hidden: Width | None = None
     """Units of the prediction, in each head; null: ``decoder.hidden`` divided by ``heads``."""
     normalize: bool = True
-    """Divide the weights by their sum; false, as the paper: leave the product with the Gaussian."""
+    """Divide the weights by their sum; false: do not, as in the paper."""
 
 
 AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Choice("global")]
@@ -148,13 +148,13 @@ AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Choice("glo
 
 
 class ExactMarginal(Section):
-    """The likelihood of each word is summed over all positions (Deng et al. 2018)."""
+    """The likelihood of each word is summed over all positions."""
 
     type: Literal["marginal"]
 
 
 class Gumbel(Section):
-    """Straight-through Gumbel-softmax (Jang et al. 2017)."""
+    """Straight-through Gumbel-softmax."""
 
     type: Literal["gumbel"]
     temperature: Positive = 1.0
@@ -162,7 +162,7 @@ class Gumbel(Section):
 
 
 class Reinforce(Section):
-    """Sampled positions and the gradient of Williams (1992), with the mean reward as baseline (Xu et al. 2015, 4.1)."""
+    """Sampled positions and the gradient of Williams (1992), with the mean reward as baseline."""
 
     type: Literal["reinforce"]
     entropy: NotNegative = 0.01
@@ -195,11 +195,11 @@ class ScoredAttention(Attention):
 
     score: Score
     heads: Annotated[int, Field(ge=1, le=64)] = 1
-    """Attentions side by side (Vaswani et al. 2017)."""
+    """Attentions side by side."""
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
     hard: AnyEstimator | None = None
-    """Read one position at each step (Xu et al. 2015), trained by this estimator."""
+    """Read one position at each step, trained by this estimator."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""
@@ -225,7 +225,7 @@ class ScoredAttention(Attention):
 
 @ATTENTIONS.register
 class BahdanauAttention(ScoredAttention):
-    """Attention before the update of the state (Bahdanau et al. 2015)."""
+    """Attention before the update of the state."""
 
     type: Literal["bahdanau"]
     score: Annotated[Score, Choice("additive", SCORES)] = AdditiveScore(type="additive")
@@ -233,7 +233,7 @@ class BahdanauAttention(ScoredAttention):
 
 @ATTENTIONS.register
 class LuongAttention(ScoredAttention):
-    """Attention after the update of the state (Luong et al. 2015)."""
+    """Attention after the update of the state."""
 
     type: Literal["luong"]
     score: Annotated[Score, Choice("general", SCORES)] = GeneralScore(type="general")
@@ -280,8 +280,7 @@ class NoAttention(Attention):
 
     type: Literal["none"]
     context: Literal["every_step", "initial_state"] = "every_step"
-    """Whether the decoder reads the encoder's summary at every step (Cho et al. 2014), or only in its first state
-    (Sutskever et al. 2014)."""
+    """Whether the decoder reads the encoder's summary at every step, or only in its first state."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """An initial state that would not depend on the forward direction."""

@@ -20,14 +20,14 @@ class Recurrence(Part):
     residual: bool = False
     """Add the input of each layer above the first to its output."""
     layer_norm: bool = False
-    """Layer normalization of the gates (Ba et al. 2016)."""
+    """Layer normalization of the gates."""
 
 
 class Transitions(Recurrence):
     """Options of the recurrences whose gates read the state."""
 
     transitions: Annotated[int, Field(ge=1, le=16)] = 1
-    """Cells in a row for each input, deep transition (Miceli Barone et al. 2017)."""
+    """Cells in a row for each input (deep transition)."""
 
 
 class Gru(Transitions):
@@ -35,7 +35,7 @@ class Gru(Transitions):
 
     type: Literal["gru"] = "gru"
     reset: Literal["after", "before"] = "after"
-    """Apply the reset gate after the recurrent product, as cuDNN, or before it (Cho et al. 2014)."""
+    """Apply the reset gate after the recurrent product, as cuDNN, or before it."""
 
 
 class Lstm(Transitions):

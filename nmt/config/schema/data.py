@@ -26,12 +26,12 @@ class Corpus(Section):
     links: Text | None = None
     """File with the word links ``i-j`` of each training pair, counted from 0, for guided attention."""
     tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
-    """Piece put before each source sentence of a training corpus, such as ``<bt>`` (Caswell et al. 2019)."""
+    """Piece put before each source sentence of a training corpus, such as ``<bt>``."""
 
 
 class FileCorpus(Corpus):
-    """Two text files, aligned line by line; files named .gz or .xz are decompressed, and a name with ``*``, ``?`` or
-    ``[...]`` stands for all files that it matches, in the order of their names."""
+    """Two text files, also .gz or .xz, aligned line by line; a pattern with ``*``, ``?`` or ``[...]`` stands for all
+    files that match, in the order of their names."""
 
     source: Text
     """File with the source sentences, or a pattern such as ``part-*.en.gz``."""
@@ -123,7 +123,7 @@ AnyTrainingSet = Annotated[
 
 
 class Filter(Section):
-    """Rules by which training pairs are dropped, never pairs of other sets."""
+    """Which training pairs are dropped; other sets lose none."""
 
     max_words: Size | None = None
     """Words of the longer side."""
@@ -153,7 +153,7 @@ class Data(Section):
     corpora: dict[Text, AnyCorpus] = Field(default_factory=dict)
     """The corpora that ``train.mix`` names."""
     reverse_source: bool = False
-    """Read the pieces of each source sentence last to first (Sutskever et al. 2014)."""
+    """Read each source sentence last piece first."""
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
@@ -197,13 +197,13 @@ class Tokenizer(Section):
 
     type: str
     sampling: Alpha | None = None
-    """Segment the training text at random, again in each epoch. bpe: probability that a merge is left out (Provilkov et
-    al. 2020); unigram: exponent of the probability of a segmentation (Kudo 2018)."""
+    """Segment the training text at random, again in each epoch. bpe: probability that a merge is left out; unigram:
+    exponent of the probability of a segmentation."""
 
 
 class LearnedTokenizer(Tokenizer):
     """Learned on the training set: byte-pair encoding (Sennrich et al. 2016), a unigram language model (Kudo 2018),
-    words split at whitespace, or single characters."""
+    words split at whitespace, or characters."""
 
     type: Literal["bpe", "unigram", "word", "character"]
     vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)] | None = None

@@ -15,7 +15,7 @@ class RecurrentDecoder(Recurrence, Decoder):
     readout: Width | None = None
     """Units that the output layer reads; null: ``model.embeddings.size``."""
     readout_activation: Literal["maxout", "tanh"] | None = None
-    """maxout (Bahdanau et al. 2015) or tanh (Luong et al. 2015); null: tanh with Luong's attention, else maxout."""
+    """null: tanh with Luong's attention, else maxout."""
 
     def readout_width(self, embedding: int) -> int:
         """``readout``, or the width of the embeddings."""

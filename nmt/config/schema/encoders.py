@@ -23,12 +23,12 @@ class RecurrentEncoder(Recurrence, Encoder):
 
 @ENCODERS.register
 class GruEncoder(Gru, RecurrentEncoder):
-    """GRU (Cho et al. 2014), by default in both directions (Bahdanau et al. 2015)."""
+    """Gated recurrent unit."""
 
 
 @ENCODERS.register
 class LstmEncoder(Lstm, RecurrentEncoder):
-    """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
+    """Long short-term memory."""
 
 
 @ENCODERS.register

@@ -12,7 +12,7 @@ class Embeddings(Section):
     size: Width = 256
     """Units of an embedding."""
     tie: Literal["none", "target", "all"] = "none"
-    """target: output layer and target embedding share one matrix; all: the source embedding shares it, too."""
+    """target: output layer and target embedding share one matrix; all: so does the source embedding."""
 
 
 class Part(Section):

@@ -27,7 +27,7 @@ class Validation(Section):
     first: Size | None = 100
     """Update after which an early validation saves a first checkpoint."""
     metric: str = "bleu"
-    """Metric that selects the best checkpoint: bleu, chrf, loss, perplexity, or aer (alignment error rate)."""
+    """Metric that selects the best checkpoint: bleu, chrf, loss, perplexity or aer (alignment error rate)."""
     patience: Size | None = None
     """Validations in a row without improvement after which training stops."""
     sentences: Size | None = None
@@ -35,14 +35,14 @@ class Validation(Section):
     beam_size: Beam = 1
     """Beam size of these translations."""
     samples: Count = 4
-    """Translations kept in samples.jsonl at each validation; the attention of two goes to TensorBoard."""
+    """Translations that each validation adds to samples.jsonl; TensorBoard gets the attention of two."""
 
 
 class SamplingSchedule(Section):
     """Options of every scheduled sampling (Bengio et al. 2015, section 2.4)."""
 
     output: Literal["sample", "argmax"] = "sample"
-    """The output that replaces a reference: drawn, or the likeliest."""
+    """How the output is chosen."""
 
 
 class LinearSampling(SamplingSchedule):
@@ -84,15 +84,15 @@ class GuidedAttention(Section):
 
 
 class DiagonalGuide(GuidedAttention):
-    """Penalty 1 - exp(-(t/T - s/S)² / (2 deviation²)) of attention far from the diagonal (Tachibana et al. 2018)."""
+    """Penalty 1 - exp(-(t/T - s/S)² / (2 deviation²)) of attention far from the diagonal."""
 
     type: Literal["diagonal"]
     deviation: Annotated[float, Field(ge=0.01, le=100)] = 0.2
-    """Distance from the diagonal, as a share of the sentence, at which the penalty is 0.39."""
+    """Distance from the diagonal, as a share of the sentence."""
 
 
 class LinksGuide(GuidedAttention):
-    """Cross-entropy of the attention with the links of ``data.train.links`` (Chen et al. 2016, section 3)."""
+    """Cross-entropy of the attention with the links of ``data.train.links``."""
 
     type: Literal["links"]
 
@@ -127,4 +127,4 @@ class Training(Section):
     log_every: Size = 50
     """Updates between records of ``metrics.jsonl``."""
     timeout: Positive = 600.0
-    """Seconds that one of several processes waits for the others before training fails."""
+    """Seconds that a process waits for the others before training fails."""

@@ -12,13 +12,13 @@ from nmt.config.schema.network import Decoder, Encoder, Network, Part
 
 
 class SinusoidalPositions(Section):
-    """Sines and cosines, added to the embeddings (Vaswani et al. 2017, section 3.5)."""
+    """Sines and cosines, added to the embeddings."""
 
     type: Literal["sinusoidal"] = "sinusoidal"
 
 
 class RelativePositions(Section):
-    """Learned vectors for the distance of two positions, in self-attention (Shaw et al. 2018)."""
+    """Learned vectors for the distance of two positions, in self-attention."""
 
     type: Literal["relative"]
     distance: Annotated[int, Field(ge=1, le=1 << 12)] = 16
