@@ -1,8 +1,6 @@
 """``nmt-prepare`` from the command line to its table."""
 
-import fcntl
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -55,41 +53,3 @@ def test_a_report_that_must_not_or_cannot_be_written_is_refused(
     assert Path(source).read_bytes() == before
     assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
     assert f"{config.parent}/no/report.json: cannot be written" in capsys.readouterr().err
-
-
-def test_the_cache_is_listed_and_cleaned(
-    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = config.parent / "cache"
-    assert main(["--config", str(config)]) == 0
-    unfinished, locked = (cache / f"building-corpus-{digit * 64}" for digit in "01")
-    for folder in (unfinished, locked):
-        folder.mkdir()
-    [corpus] = cache.glob("corpus-*")
-    os.utime(corpus, (86400, 86400))
-    mine = cache / "mine"
-    mine.touch()
-    monkeypatch.setenv("NMT_CACHE", str(cache))
-    capsys.readouterr()
-
-    def rows(*options: str) -> list[list[str]]:
-        assert main(["--cache", *options]) == 0
-        return [line.split() for line in capsys.readouterr().out.splitlines()]
-
-    listed = rows("list", "--config", str(config))
-    assert listed == rows("list")
-    assert listed[0][:5] == ["0.0", "MB", "made", "1970-01-02", "corpus"]
-    assert f"{config.parent}/train.fr" in listed[0]
-    assert sorted(row[4] for row in listed[1:-1]) == ["tokenizer", "unfinished", "unfinished"]
-    held_lock = cache / f".corpus-{'1' * 64}.lock"
-    with held_lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert rows("clean")[-1][-1] == str(cache)
-    assert sorted(cache.iterdir()) == [held_lock, locked, mine]
-    assert main(["--config", str(config)]) == 0, "it is built again"
-
-
-def test_a_configuration_is_needed_except_for_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
-    for options in ([], ["--cache", "list", "--set", "data.cache=x"]):
-        assert main(options) == 2
-        assert "--config: is required" in capsys.readouterr().err

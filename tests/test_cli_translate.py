@@ -19,7 +19,6 @@ from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.runs.directory import RunDirectory
 from tests.small_translator import ATTENTIONS, LINES, model_section, network, small_tokenizers
-from tests.test_language_id import demo_pairs
 
 TEXT = "".join(f"{line}\n" for line in LINES)
 
@@ -261,19 +260,6 @@ def test_no_attention_no_alignments(translate: Translate, run_without_attention:
 def test_a_full_disk_is_named(translate: Translate) -> None:
     code, _, err = translate(TEXT, "--output", "/dev/full")
     assert (code, err) == (2, "nmt-translate: error: /dev/full: cannot be written: No space left on device\n")
-
-
-def test_the_other_language_is_warned_of(translate: Translate, tmp_path: Path) -> None:
-    model = str(save_run(tmp_path / "run", ATTENTIONS[2], ("en", "fr")))
-    source, target = ("".join(f"{pair[side]}\n" for pair in demo_pairs(2, 10)) for side in (0, 1))
-    code, out, err = translate(target, "--beam-size", "1", model=model)
-    assert (code, out.count("\n")) == (0, 10)
-    assert [line for line in err.splitlines() if "looks like" in line] == [
-        f"nmt-translate: warning: standard input: looks like the language that {model} translates into, "
-        "not the one it translates from"
-    ]
-    for text in (source, target.split("\n")[0]):
-        assert "looks like" not in translate(text, "--beam-size", "1", model=model)[2]
 
 
 # --- pictures of the attention ----------------------------------------------------------------------------------------

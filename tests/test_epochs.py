@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config import Config, dump_config, load_config
+from nmt.config.schema import Mix
 from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, corpus_sha256, prepare
-from nmt.data.encoded import EncodedCorpus, epoch_rows, pairs_per_epoch
+from nmt.data.encoded import EncodedCorpus, epoch_rows
 from nmt.data.epochs import Position, training_batches
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
@@ -25,14 +26,12 @@ from tests.processes import run_processes
 from tests.small_run import metrics, options, train, train_whole_and_in_parts, write_corpus
 
 BPE = {"type": "bpe", "vocabulary": 40}
-UNIGRAM = {"type": "unigram", "vocabulary": 28}
 WORD = {"type": "word", "vocabulary": 50}
 GUIDED: dict[str, Any] = {"guided_attention": {"type": "links"}}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def sampled(tokenizer: dict[str, Any], alpha: float = 0.3) -> dict[str, Any]:
-    return tokenizer | {"sampling": alpha}
+DROPOUT = BPE | {"dropout": 0.3}
 
 
 def configuration(
@@ -61,16 +60,14 @@ def linked(folder: Path, tokenizer: dict[str, Any] = BPE, **data: Any) -> Config
     return configuration(folder, tokenizer, data={"train": files, **data})
 
 
-def mixed(
-    folder: Path, mix: dict[str, float], tokenizer: Any = BPE, *, temperature: float = 1.0, **training: Any
-) -> Config:
+def mixed(folder: Path, mix: dict[str, float], tokenizer: Any = BPE, **training: Any) -> Config:
     """Two corpora of 300 and 60 pairs; the second is tagged, and linked where attention is guided."""
     (folder / "other").mkdir(exist_ok=True)
     back = write_corpus(folder / "other", train=60, seed=9)["train"] | {"tag": "<bt>"}
     if "guided_attention" in training:
         back["links"] = write_links(folder / "other")
     corpora = {"europarl": configuration(folder).data.train.model_dump(exclude_none=True), "back": back}
-    data = {"corpora": {name: corpora[name] for name in mix}, "train": {"mix": mix, "temperature": temperature}}
+    data = {"corpora": {name: corpora[name] for name in mix}, "train": {"mix": mix}}
     return configuration(folder, tokenizer, data=data, **training)
 
 
@@ -95,13 +92,6 @@ def error_of(chosen: Config) -> str:
 # --- how many pairs, and which ----------------------------------------------------------------------------------------
 
 
-def test_pairs_of_an_epoch_by_hand() -> None:
-    assert pairs_per_epoch([100, 10, 3], [1.0, 2.5, 0.5], 1.0) == [100, 25, 2]
-    # e = 800 and 200: at T = 2 as sqrt(800) to sqrt(200), that is 2 to 1, of 1000
-    assert pairs_per_epoch([800, 100], [1.0, 2.0], 2.0) == [667, 333]
-    assert pairs_per_epoch([800, 100], [1.0, 2.0], 1000.0) == [500, 500]
-
-
 sizes = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 90)), min_size=1, max_size=4)
 
 
@@ -110,15 +100,14 @@ def test_every_pair_is_read_as_often_as_any_other_or_once_more(
     corpora: list[tuple[int, int]], seed: int, epoch: int
 ) -> None:
     """In one epoch, and in all epochs so far: a part of a corpus goes on where the last one ended."""
-    of, counts = zip(*corpora, strict=True)
     np.random.seed(epoch)  # nothing global is to matter
-    rows = epoch_rows(of, counts, seed=seed, epoch=epoch)
-    assert len(rows) == sum(counts)
-    so_far = np.concatenate([epoch_rows(of, counts, seed=seed, epoch=each) for each in range(epoch + 1)])
+    rows = epoch_rows(corpora, seed=seed, epoch=epoch)
+    assert len(rows) == sum(count for _, count in corpora)
+    so_far = np.concatenate([epoch_rows(corpora, seed=seed, epoch=each) for each in range(epoch + 1)])
     np.random.seed(epoch + 1)
-    assert np.array_equal(rows, epoch_rows(of, counts, seed=seed, epoch=epoch))
+    assert np.array_equal(rows, epoch_rows(corpora, seed=seed, epoch=epoch))
     for found, epochs in ((rows, 1), (so_far, epoch + 1)):
-        seen, first = np.bincount(found, minlength=sum(of)), 0
+        seen, first = np.bincount(found, minlength=sum(size for size, _ in corpora)), 0
         for size, count in corpora:
             times = seen[first : first + size]
             assert times.sum() == epochs * count
@@ -129,16 +118,13 @@ def test_every_pair_is_read_as_often_as_any_other_or_once_more(
 # --- sampled segmentations --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [BPE, UNIGRAM], ids=["bpe", "unigram"])
-def test_a_pair_is_segmented_again_in_each_epoch(
-    tmp_path: Path, kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    prepared = prepare(configuration(tmp_path, sampled(kind)))
+def test_a_pair_is_segmented_again_in_each_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = prepare(configuration(tmp_path, DROPOUT))
     epochs = [pairs_of(prepared.train.in_epoch(epoch)) for epoch in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
     monkeypatch.setattr("nmt.data.encoded.READ", 70)
     assert pairs_of(prepared.train.in_epoch(1)) == epochs[1], "however many texts are read at a time"
-    other = prepare(configuration(tmp_path, sampled(kind), seed=2))
+    other = prepare(configuration(tmp_path, DROPOUT, seed=2))
     assert pairs_of(other.train.in_epoch(0)) != epochs[0]
     for side, (_, tokenizer) in enumerate(prepared.tokenizers.sides()):
         found, best = ([pair[side] for pair in pairs] for pairs in (epochs[0], pairs_of(prepared.train)))
@@ -146,20 +132,8 @@ def test_a_pair_is_segmented_again_in_each_epoch(
         assert found != best
 
 
-def test_a_sample_that_is_too_long_gives_way_to_the_best(tmp_path: Path) -> None:
-    """alpha 1 leaves out every merge: a piece for every letter and for the mark of every word."""
-    prepared = prepare(configuration(tmp_path, sampled(BPE, alpha=1.0), data={"filter": {"max_pieces": 8}}))
-    kept = 0
-    for (row, _), (best, _) in zip(pairs_of(prepared.train.in_epoch(0)), pairs_of(prepared.train), strict=True):
-        text = prepared.tokenizers.source.decode(best)
-        pieces = len(text.replace(" ", "")) + len(text.split())
-        assert len(row) == (pieces if pieces <= 8 else len(best))
-        kept += pieces > 8
-    assert 0 < kept < len(prepared.train)
-
-
 def test_the_batches_of_an_epoch_are_its_segmentations_and_keep_to_the_budget(tmp_path: Path) -> None:
-    prepared = prepare(configuration(tmp_path, sampled(UNIGRAM)))
+    prepared = prepare(configuration(tmp_path, DROPOUT))
     specials, found = Specials.of(prepared.tokenizers), []
     for after, batch in training_batches(prepared.train, specials, 200, seed=1, position=Position(1)):
         assert max(batch.source.numel(), batch.target_output.numel()) <= 200
@@ -172,7 +146,7 @@ def test_the_batches_of_an_epoch_are_its_segmentations_and_keep_to_the_budget(tm
 def test_neither_sampling_nor_links_change_tokenizers_and_ids(tmp_path: Path) -> None:
     plain = prepare(configuration(tmp_path))
     with_links = linked(tmp_path)
-    for chosen in (configuration(tmp_path, sampled(BPE)), configuration(tmp_path, sampled(BPE, alpha=0.5)), with_links):
+    for chosen in (configuration(tmp_path, DROPOUT), configuration(tmp_path, BPE | {"dropout": 0.5}), with_links):
         said: list[str] = []
         other = prepare(chosen, said.append)
         assert not any(line.startswith("learning") for line in said)
@@ -186,10 +160,9 @@ def test_neither_sampling_nor_links_change_tokenizers_and_ids(tmp_path: Path) ->
     assert plain.train.in_epoch(5) is plain.train and plain.train.links([3, 1]) is None
 
 
-def test_a_given_model_that_cannot_be_sampled_or_lacks_the_tag(tmp_path: Path) -> None:
+def test_a_given_model_that_lacks_the_tag(tmp_path: Path) -> None:
     prepare(configuration(tmp_path, WORD)).tokenizers.save(tmp_path)
     given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
-    assert error_of(configuration(tmp_path, sampled(given))).startswith("tokenizer.sampling: the model of the source")
     assert error_of(mixed(tmp_path, {"back": 1.0}, given)).startswith("data.corpora.back.tag: '<bt>' is not a piece")
 
 
@@ -220,15 +193,15 @@ def test_an_epoch_of_two_corpora(tmp_path: Path) -> None:
 def test_weights_change_neither_tokenizers_nor_encoded_text(tmp_path: Path) -> None:
     prepare(mixed(tmp_path, {"europarl": 1.0, "back": 2.0}))
     said: list[str] = []
-    prepared = prepare(mixed(tmp_path, {"back": 0.25, "europarl": 2.0}, temperature=3.0), said.append)
+    prepared = prepare(mixed(tmp_path, {"back": 0.25, "europarl": 2.0}), said.append)
     assert [line.split(":")[0] for line in said] == ["encoded corpus"]
-    assert prepared.report["splits"]["train"]["pairs_in_epoch"] == pytest.approx(615, abs=1)
+    assert prepared.report["splits"]["train"]["pairs_in_epoch"] == 615
     lines = describe(prepared.report).splitlines()
     assert lines[0].split() == ["train", "validation", "test", "corpora.back", "corpora.europarl"]
     assert next(line for line in lines if line.startswith("pairs in an epoch")).split()[4] == "615"
 
 
-@pytest.mark.parametrize("kind", [WORD, sampled(BPE)], ids=["word", "sampled"])
+@pytest.mark.parametrize("kind", [WORD, DROPOUT], ids=["word", "sampled"])
 def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: dict[str, Any]) -> None:
     prepared = prepare(mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, kind))
     assert (prepared.train.in_epoch(3) is prepared.train) == (kind is WORD), "the corpora end to end"
@@ -264,12 +237,12 @@ def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
 
 def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
     """Sampled segmentations, links, a tag, a part of one corpus, several times the other."""
-    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, sampled(BPE), updates=6, batch_tokens=900, **GUIDED)
+    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, DROPOUT, updates=6, batch_tokens=900, **GUIDED)
     whole = train_whole_and_in_parts(chosen, tmp_path)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []
-    data = chosen.data.model_copy(update={"train": chosen.data.train.model_copy(update={"temperature": 2.0})})
-    tokenizer = configuration(tmp_path, sampled(BPE, alpha=0.2)).tokenizer
-    for key, section in (("data.train.temperature", {"data": data}), ("tokenizer.sampling", {"tokenizer": tokenizer})):
+    data = chosen.data.model_copy(update={"train": Mix(mix={"europarl": 0.3, "back": 2.0})})
+    tokenizer = configuration(tmp_path, BPE | {"dropout": 0.2}).tokenizer
+    for key, section in (("data.train.mix.back", {"data": data}), ("tokenizer.dropout", {"tokenizer": tokenizer})):
         with pytest.raises(ConfigError, match=f"{key}.* was .* and is now"):
             train(whole.model_copy(update=section), resume=True)
 
@@ -283,7 +256,7 @@ def test_two_processes_end_with_the_bytes_of_one(tmp_path: Path) -> None:
     dropout = {"dropout": dict.fromkeys(("embedding", "annotation", "readout"), 0.0)}
     how: dict[str, Any] = {"updates": 6, "batch_tokens": 1200, "log_every": 1, **dropout}
     one, two = (
-        configuration(tmp_path, sampled(UNIGRAM), **how, accumulation=accumulation).model_copy(
+        configuration(tmp_path, DROPOUT, **how, accumulation=accumulation).model_copy(
             update={"output": str(tmp_path / name)}
         )
         for name, accumulation in (("one", 2), ("two", 1))

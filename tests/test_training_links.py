@@ -15,7 +15,7 @@ from nmt.data.epochs import Position, training_batches
 from nmt.data.links import piece_links, piece_words
 from nmt.training.gradients import POSITIONS, SENTENCES, filled_up
 from tests.test_batching import REVERSED, SPECIALS, ids
-from tests.test_epochs import BPE, GUIDED, WORD, error_of, linked, mixed, pairs_of, sampled
+from tests.test_epochs import BPE, DROPOUT, GUIDED, WORD, error_of, linked, mixed, pairs_of
 
 PAIRS = (ids([4, 5, 6], [7]), ids([14, 15], [16]))
 LINKS = [np.array([[1, 0, 0], [0, 0.5, 0.5]], np.float32), np.array([[1]], np.float32)]
@@ -69,7 +69,7 @@ def test_a_batch_moves_whole_and_links_go_with_their_pairs() -> None:
 
 
 @pytest.mark.parametrize("reverse_source", [False, True])
-@pytest.mark.parametrize("tokenizer", [BPE, sampled(BPE)], ids=["best", "sampled"])
+@pytest.mark.parametrize("tokenizer", [BPE, DROPOUT], ids=["best", "sampled"])
 def test_links_lead_from_word_to_word_in_training(
     tmp_path: Path, tokenizer: dict[str, Any], reverse_source: bool
 ) -> None:

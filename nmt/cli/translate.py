@@ -135,7 +135,6 @@ def translate(
             translator,
             islice(with_prompt(lines) if typed else lines, begin, end),
             search,
-            run=model[0],
             source=name,
             typed=typed,
             first=begin + 1,

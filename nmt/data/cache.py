@@ -2,23 +2,16 @@
 
 import fcntl
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from nmt.config.schema import Data
 from nmt.errors import DataError, NmtError
-from nmt.files import read_json, why_unwritable
+from nmt.files import why_unwritable
 
-BUILDING = "building-"
-"""Prefix of the names of unfinished entries."""
-ABOUT = "about.json"
-"""The file of an entry that names the text it was made of."""
-ENTRY = re.compile(rf"({BUILDING})?(corpus|tokenizer)-[0-9a-f]{{64}}")
-"""Names of whole and unfinished entries."""
 Say = Callable[[str], None]
 Content = TypeVar("Content")
 
@@ -30,7 +23,7 @@ def cached(folder: Path, load: Callable[[Path], Content], build: Callable[[Path]
     """
     if (content := _loaded(folder, load)) is not None:
         return content
-    scratch = folder.with_name(f"{BUILDING}{folder.name}")
+    scratch = folder.with_name(f"building-{folder.name}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder, say):
@@ -62,7 +55,7 @@ def _loaded(folder: Path, load: Callable[[Path], Content]) -> Content | None:
 @contextmanager
 def _locked(folder: Path, say: Say) -> Iterator[None]:
     """Lock an entry; wait while another process builds it. Only warn where locks are not supported."""
-    with _lock_of(folder).open("w") as lock:
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,52 +65,6 @@ def _locked(folder: Path, say: Say) -> Iterator[None]:
         except OSError as error:
             say(f"{folder}: cannot be locked ({error.strerror}); let only one process at a time build it")
         yield
-
-
-def _lock_of(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name.removeprefix(BUILDING)}.lock")
-
-
-class Entry(NamedTuple):
-    """A cache entry."""
-
-    path: Path
-    kind: str
-    """``corpus``, ``tokenizer`` or ``unfinished``."""
-    text: str
-    """The text it was made of; "" for an unfinished entry."""
-    size: int
-    """Bytes."""
-    made: float
-    """Seconds since the epoch."""
-
-
-def entries(cache: Path) -> list[Entry]:
-    """List what a cache holds, the newest entries at the end."""
-    found = []
-    for path in cache.glob("*"):
-        if ENTRY.fullmatch(path.name):
-            kind, text = "unfinished", ""
-            with suppress(NmtError):
-                kind, text = path.name.partition("-")[0], str(read_json(path / ABOUT))
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            found.append(Entry(path, kind, text, size, path.stat().st_mtime))
-    return sorted(found, key=lambda entry: entry.made)
-
-
-def clean(cache: Path) -> None:
-    """Remove all entries of a cache except those that another process is building.
-
-    Whoever has mapped an entry goes on reading it. Raises DataError if the cache cannot be written.
-    """
-    try:
-        for entry in entries(cache):
-            with _lock_of(entry.path).open("w") as lock, suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(entry.path)
-                _lock_of(entry.path).unlink()
-    except OSError as error:
-        raise unwritable(cache, error.strerror or error) from error
 
 
 def try_cache(data: Data) -> None:

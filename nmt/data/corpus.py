@@ -67,17 +67,12 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
     options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
     if isinstance(corpus, HubCorpus):
         digests = [load_hub(corpus)._fingerprint]
+    elif isinstance(corpus, FileCorpus):
+        digests = [file_sha256(path) for pair in aligned_files(corpus.source, corpus.target) for path in pair]
     else:
-        digests = list(map(file_sha256, corpus_files(corpus)))
+        digests = list(map(file_sha256, matching(corpus_name(corpus))))
     parts = json.dumps([options, source_language, target_language, digests], sort_keys=True)
     return hashlib.sha256(parts.encode()).hexdigest()
-
-
-def corpus_files(corpus: AnyCorpus) -> list[str]:
-    """The files of the text of a corpus; a hub dataset has none. Raises DataError for a pattern without any."""
-    if isinstance(corpus, FileCorpus):
-        return [path for pair in aligned_files(corpus.source, corpus.target) for path in pair]
-    return [] if isinstance(corpus, HubCorpus) else matching(corpus_name(corpus))
 
 
 def links_digest(pattern: str) -> str:

@@ -1,7 +1,7 @@
 """Encoded corpora, memory-mapped, and the training set: the pairs that an epoch reads, and their segmentations.
 
 A sampled segmentation is a pure function of (seed, epoch, pair, side), and the pairs of a mix that an epoch reads are
-one of (sizes, counts, seed, epoch).
+one of (parts, seed, epoch).
 """
 
 import tempfile
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from nmt.data.encoding import mapped, text_hash
 from nmt.data.links import piece_links, piece_words
 from nmt.data.report import SIDES
-from nmt.data.segmentation import sampled_segmentation
+from nmt.data.segmentation import BpeDropout
 from nmt.data.tokenizer import Ids, Tokenizers
 
 Links = NDArray[np.float32]
+Parts = Sequence[tuple[int, int]]
 Indices = Sequence[int] | NDArray[Any]
 READ = 10_000
 """Texts that are sampled at a time."""
@@ -112,10 +113,8 @@ class TrainingSet(EncodedCorpus):
 
     Args:
         table, tokenizers, tags: as of :class:`EncodedCorpus`; to sample, the table has the text of both sides.
-        sampling: alpha of sampled segmentations; None: the best ones.
-        most: pieces of a side at most; a longer sample gives way to the best segmentation.
-        sizes: of the corpora of a mix.
-        counts: how many pairs of each an epoch reads.
+        dropout: share of merges that a segmentation leaves out, drawn again in each epoch; 0: none.
+        parts: the pairs of each corpus of a mix, and how many of them an epoch reads.
         seed: of the samples, and of the pairs that an epoch reads.
     """
 
@@ -125,29 +124,24 @@ class TrainingSet(EncodedCorpus):
         tokenizers: Tokenizers | None = None,
         *,
         tags: Set[int] = frozenset(),
-        sampling: float | None = None,
-        most: int = 0,
-        sizes: Sequence[int] = (),
-        counts: Sequence[int] = (),
+        dropout: float = 0.0,
+        parts: Parts = (),
         seed: int = 0,
     ) -> None:
         super().__init__(table, tokenizers=tokenizers, tags=tags)
-        self._most, self._sizes, self._counts, self._seed = most, sizes, counts, seed
+        self._parts, self._seed = parts, seed
         self._segmentations = {
-            side: sampled_segmentation(tokenizer, sampling)
-            for side, tokenizer in (tokenizers.sides() if tokenizers is not None else ())
-            if sampling is not None
+            side: BpeDropout(tokenizer, dropout)
+            for side, tokenizer in (tokenizers.sides() if tokenizers is not None and dropout else ())
         }
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, segmented for it; its plan shuffles them."""
-        if self._counts == self._sizes and not self._segmentations:
+        whole = all(size == count for size, count in self._parts)
+        if whole and not self._segmentations:
             return self
-        table, drawn = self._table, None
-        if self._segmentations:
-            table = self._sampled(epoch)
-        if self._counts != self._sizes:
-            drawn = epoch_rows(self._sizes, self._counts, seed=self._seed, epoch=epoch)
+        table = self._sampled(epoch) if self._segmentations else self._table
+        drawn = None if whole else epoch_rows(self._parts, seed=self._seed, epoch=epoch)
         return EncodedCorpus(table, drawn, tokenizers=self._tokenizers, tags=self._tags)
 
     def _sampled(self, epoch: int) -> pa.Table:
@@ -170,33 +164,19 @@ class TrainingSet(EncodedCorpus):
         texts, best = batch[f"{side}_text"].to_pylist(), batch[side].to_pylist()
         for pair, (text, ids) in enumerate(zip(texts, best, strict=True), first):
             number = text_hash(repr((self._seed, epoch, pair, side)))
-            sample = self._tag(ids) + self._segmentations[side].sample(text, number)
-            rows.append(sample if len(sample) <= self._most else ids)
+            rows.append(self._tag(ids) + self._segmentations[side].sample(text, number))
         return pa.array(rows, batch[side].type)
 
 
-def pairs_per_epoch(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> list[int]:
-    """How many pairs of each corpus of a mix an epoch reads.
-
-    With e_i = w_i n_i for n_i pairs of weight w_i: e_i^(1/T) / sum_j e_j^(1/T) * sum_j e_j, rounded to the nearest
-    number (Arivazhagan et al. 2019, section 4.2). With temperature T = 1 that is w_i n_i.
-    """
-    if temperature == 1:  # the formula would round
-        return [round(weight * size) for size, weight in zip(sizes, weights, strict=True)]
-    wanted = np.multiply(sizes, weights, dtype=np.float64)
-    shares = wanted ** (1 / temperature)
-    return [round(count) for count in shares / shares.sum() * wanted.sum()]
-
-
-def epoch_rows(sizes: Sequence[int], counts: Sequence[int], *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Draw the rows of an epoch from corpora that lie end to end: -> (sum of counts,), corpus by corpus.
+def epoch_rows(parts: Parts, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Draw the rows of an epoch from corpora that lie end to end: corpus by corpus.
 
     An epoch reads a corpus of n pairs floor(count / n) times, and ``count mod n`` of its pairs once more. These follow
     one random order of the corpus, from where the epoch before has stopped and around its end: after any number of
     epochs two pairs of a corpus have been read equally often, or one of them once more.
     """
     rows, first = [], 0
-    for number, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+    for number, (size, count) in enumerate(parts):
         copies, rest = divmod(count, size)
         rows += [np.arange(first, first + size)] * copies
         if rest:  # a stream of its own: that of the plan begins with (seed, epoch)

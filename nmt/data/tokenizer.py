@@ -3,14 +3,12 @@
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
-from sentencepiece import sentencepiece_model_pb2
 
 from nmt.data.lines import unreadable
 from nmt.errors import DataError
@@ -18,8 +16,6 @@ from nmt.files import require_regular_file, write_bytes
 
 Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
-ModelProto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
-"""A serialized model, parsed by protobuf."""
 LARGEST_MODEL = 1 << 24
 """Bytes of a model file; those that SentencePiece learns have a few million at most."""
 QUIET = 2
@@ -71,17 +67,6 @@ class Tokenizer:
         """Write the ``.model`` file."""
         write_bytes(Path(path), self._model)
 
-    @property
-    def proto(self) -> Any:
-        """The model as a ``ModelProto`` of SentencePiece."""
-        return ModelProto.FromString(self._model)
-
-    @cached_property
-    def model_type(self) -> str:
-        """How the model segments: unigram, bpe, word or char."""
-        spec = self.proto.trainer_spec
-        return str(spec.ModelType.Name(spec.model_type)).lower()
-
     def encode(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=threads)
@@ -93,6 +78,12 @@ class Tokenizer:
         if self._names[found] != piece:
             raise KeyError(piece)
         return found
+
+    def scores(self) -> dict[str, float]:
+        """The score of each piece that text is cut into: in byte-pair encoding the highest is merged first."""
+        special = self._processor.is_control, self._processor.is_unknown
+        normal = (i for i in range(self.size) if not any(is_special(i) for is_special in special))
+        return {self._names[i]: self._processor.get_score(i) for i in normal}
 
     def normalized(self, text: str) -> str:
         """The text that is cut into pieces: normalized, its spaces replaced by SentencePiece's mark."""
@@ -152,17 +143,6 @@ class Tokenizers:
         """Read the models of both sides. Raises DataError as :meth:`Tokenizer.load` does."""
         source, target = Tokenizer.load(source_path), Tokenizer.load(target_path)
         return cls(source, source if source.sha256 == target.sha256 else target)
-
-
-def refuse_sampling(tokenizers: Tokenizers) -> None:
-    """Raise DataError for a model whose segmentations cannot be sampled."""
-    for side, tokenizer in tokenizers.sides():
-        kind = tokenizer.model_type
-        if kind not in ("bpe", "unigram"):
-            raise DataError(
-                f"tokenizer.sampling: the model of the {side} side is of type {kind}, which has one segmentation of "
-                "each text; leave it out, or use a model of type bpe or unigram"
-            )
 
 
 def refuse_missing_tag(tokenizers: Tokenizers, tag: str, key: str) -> None:

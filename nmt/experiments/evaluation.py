@@ -127,9 +127,7 @@ class Systems:
         translator = Translator.load(entry.path, self.device, self.precision)
         options = SearchOptions.from_config(translator.decoding, **self.changes)
         source, what, total = self.source or "the source", f"{entry.path}: translating", len(self.sources)
-        found = translate_watched(
-            translator, self.sources, options, run=entry.path, source=source, what=what, total=total
-        )
+        found = translate_watched(translator, self.sources, options, source=source, what=what, total=total)
         return (each.text for each in found)
 
     def score(self, how: Scoring) -> tuple[SystemScores, ...]:

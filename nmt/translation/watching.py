@@ -1,4 +1,4 @@
-"""Translation of a text with warnings: of a wrong language, and of lines that lose text.
+"""Translation of a text with warnings of lines that lose text.
 
 Models that were trained on sentences drop text of longer lines.
 """
@@ -7,10 +7,7 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from nmt.config import load_run_config
-from nmt.data.language_id import LEAST_LETTERS, MOST_LETTERS, watched
 from nmt.errors import NmtWarning
 from nmt.messages import counted_early
 from nmt.translation.options import SearchOptions
@@ -66,7 +63,6 @@ def translate_watched(
     lines: Iterable[str],
     options: SearchOptions,
     *,
-    run: str | Path,
     source: str,
     typed: bool = False,
     first: int = 1,
@@ -79,30 +75,20 @@ def translate_watched(
         translator: the runs.
         lines: raw text.
         options: of the search.
-        run: the first run; its configuration names the languages.
         source: the name of the text in warnings.
         typed: a person types the lines, which are translated one by one.
         first: the number of the first line.
         what: names the step in which ``total`` lines are counted; None shows no progress.
         total: the number of lines, if it is known.
-
-    Raises FileError or ConfigError if the configuration of the run cannot be read.
     """
-    data = load_run_config(run).data
 
     def warn(place: str, problem: str) -> None:
         warnings.warn(f"{place}: {problem}", NmtWarning, stacklevel=3)
 
-    def warn_of_language() -> None:
-        warn(source, f"looks like the language that {run} translates into, not the one it translates from")
-
-    letters = LEAST_LETTERS if typed else MOST_LETTERS
-    text = watched(lines, (data.source_language, data.target_language), warn_of_language, letters)
-
     def stream(done: Done) -> Iterator[Translation]:
         lost = LostText()
         found = translator.stream(
-            text,
+            lines,
             options,
             first=first,
             window=1 if typed else WINDOW,

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentencepiece import sentencepiece_model_pb2
 
 from nmt.cli.translate import main as nmt_translate
 from nmt.config.schema import LARGEST_VOCABULARY
-from nmt.data.tokenizer import ModelProto
 from nmt.errors import NmtError
 from nmt.files import CHECKSUMS, LARGEST_JSON, digest
 from nmt.runs.loading import load_run
@@ -109,7 +109,8 @@ def bomb() -> bytes:
 
 def largest(run: Path) -> bytes:
     """The target's tokenizer, with as many pieces as a vocabulary may have."""
-    model: Any = ModelProto.FromString((run / TARGET).read_bytes())
+    model_proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
+    model = model_proto.FromString((run / TARGET).read_bytes())
     for number in range(LARGEST_VOCABULARY - len(model.pieces)):
         model.pieces.add(piece=f"{number:x}", score=0.0)
     data: bytes = model.SerializeToString()

@@ -5,10 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from nmt.config.schema.base import LARGEST_VOCABULARY, Choice, Count, Positive, Problem, Section, Size, Text
+from nmt.config.schema.base import LARGEST_VOCABULARY, Choice, Count, Fraction, Positive, Problem, Section, Size, Text
 
-LARGEST_TEMPERATURE = 1000.0
-"""Beyond it all shares of a mix are equal."""
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 
 
@@ -80,13 +78,10 @@ class HubCorpus(Records):
 
 
 class Mix(Section):
-    """Several corpora of ``data.corpora``: from a corpus of n pairs and weight w, an epoch reads w * n pairs. A
-    temperature T keeps their sum, and makes the share of each corpus proportional to (w * n)^(1/T)."""
+    """Several corpora of ``data.corpora``: from a corpus of n pairs and weight w, an epoch reads w * n pairs."""
 
     mix: Annotated[dict[Text, Positive], Field(min_length=1)]
     """Weight of each corpus by its name; 0.5 reads each pair in every second epoch."""
-    temperature: Annotated[float, Field(ge=1, le=LARGEST_TEMPERATURE)] = 1.0
-    """T; more than 1 raises the share of small corpora (Arivazhagan et al. 2019)."""
 
 
 CORPUS_KINDS = ("source", "tsv", "jsonl", "hub")
@@ -189,19 +184,8 @@ class Data(Section):
 
 # --- tokenizers -----------------------------------------------------------------------------------------------------
 
-Alpha = Annotated[float, Field(gt=0, le=1)]
 
-
-class Tokenizer(Section):
-    """Options of every tokenizer."""
-
-    type: str
-    sampling: Alpha | None = None
-    """Segment the training text at random, again in each epoch. bpe: probability that a merge is left out; unigram:
-    exponent of the probability of a segmentation."""
-
-
-class LearnedTokenizer(Tokenizer):
+class LearnedTokenizer(Section):
     """Learned on the training set: byte-pair encoding (Sennrich et al. 2016), a unigram language model (Kudo 2018),
     words split at whitespace, or characters."""
 
@@ -216,9 +200,11 @@ class LearnedTokenizer(Tokenizer):
     """Share of the characters of the text that get a piece."""
     most_pairs: Size = 1_000_000
     """Pairs to learn from; a million take 1 GiB for bpe and 3.5 GiB for unigram."""
+    dropout: Fraction = 0.0
+    """Probability that a merge of bpe is left out, drawn again in each epoch (Provilkov et al. 2020)."""
 
 
-class GivenTokenizer(Tokenizer):
+class GivenTokenizer(Section):
     """SentencePiece models that exist already."""
 
     type: Literal["given"]

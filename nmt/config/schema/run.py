@@ -17,7 +17,7 @@ from nmt.config.schema.base import (
     Size,
     Text,
 )
-from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer
+from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer, LearnedTokenizer
 from nmt.config.schema.model import Model
 from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
 
@@ -123,11 +123,8 @@ class Config(Section):
         if isinstance(self.model.attention, NoAttention) and self.training.guided_attention:
             text = "needs attention weights, and model.attention.type is 'none'; leave it out, or choose an attention"
             yield Problem("training.guided_attention", text)
-        if self.tokenizer.sampling is not None and self.tokenizer.type in ("word", "character"):
-            text = (
-                f"'{self.tokenizer.type}' has one segmentation of each text; leave it out, or use type bpe or unigram"
-            )
-            yield Problem("tokenizer.sampling", text)
+        if isinstance(self.tokenizer, LearnedTokenizer) and self.tokenizer.dropout and self.tokenizer.type != "bpe":
+            yield Problem("tokenizer.dropout", f"'{self.tokenizer.type}' has no merges; leave it out, or use type bpe")
         yield from self._of_links()
 
     def _of_links(self) -> Iterator[Problem]:
