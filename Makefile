@@ -21,7 +21,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo benchmark torture docs test test-all test-lowest test-package audit mutation lint format figure clean distclean
+.PHONY: help demo textbook benchmark torture docs test test-all test-lowest test-package audit mutation lint format figure clean distclean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -61,6 +61,14 @@ figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Ba
 	@$(BIN)/nmt-experiment --config configs/experiments/europarl.yaml --base configs/europarl/$(SIZE).yaml \
 		--output runs/length-decay/$(SIZE) --jobs $(JOBS)
 	@echo "the figures, with their numbers in .csv and .json: runs/length-decay/$(SIZE)"
+
+textbook: $(READY) data/demo-short/.ready ## train what the claims of docs/textbook.md need, judge them, write the page (needs Multi30k; JOBS=2)
+	@for file in configs/experiments/textbook/*.yaml; do $(BIN)/nmt-experiment --config $$file --jobs $(JOBS) || exit; done
+	@$(BIN)/python scripts/textbook.py
+
+data/demo-short/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
+	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D) --longest 20 --test-per-bin 250
+	@touch $@
 
 # --- work -----------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md.
+"""Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
+the claims in docs/textbook.md.
 
     python scripts/reference.py
 
@@ -24,7 +25,7 @@ from nmt.config.problems import Variants, annotation_of, variants_of
 from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("docs/options.md", "docs/commands.md")
+PAGES = ("docs/options.md", "docs/commands.md", "docs/textbook.md")
 GENERATED = re.compile(r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
 
@@ -216,9 +217,16 @@ def _options_of(name: str) -> Sequence[Option]:
 # --- the files --------------------------------------------------------------------------------------------------------
 
 
+def claims() -> str:
+    """The table of scripts/textbook.py, which imports this module."""
+    table: str = importlib.import_module("textbook").table()
+    return table
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "shared-options": shared_options,
+    "claims": claims,
     **{name: partial(of_command, name) for name in SCRIPTS},
 }
 
@@ -228,7 +236,12 @@ def page(text: str) -> str:
     return GENERATED.sub(lambda found: f"<!-- generated: {found[1]} -->\n{PARTS[found[1]]()}<!-- end -->", text)
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Write the generated parts of all pages."""
     for each in PAGES:
         path = ROOT / each
         path.write_text(page(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -31,6 +31,7 @@ TRAINING: dict[str, Any] = {
 }
 DOCUMENTED = (
     "nmt",
+    "nmt.model.attention",
     "nmt.translation.translator",
     "nmt.experiments.evaluation",
     "nmt.experiments.length_curve",

@@ -57,17 +57,17 @@ class TestSet(Section):
 
 
 class Claim(Section):
-    """What a textbook says: the first system has the better score. ``scripts/textbook.py`` judges it."""
+    """What a textbook says of two systems; ``scripts/textbook.py`` measures whether it holds."""
 
     text: Text
     source: Text
     """Paper and section."""
     compared: Annotated[tuple[Text, Text], Field(strict=False)]
-    """Two systems: the better one first."""
+    """Two systems: first the one that is said to be better."""
     score: Text = "bleu"
-    """A name in ``SCORES`` of that script."""
+    """One of ``SCORES`` in that script."""
     margin: Positive = 1.0
-    """Smallest difference that counts, in units of the score."""
+    """Smallest gain that counts, in units of the score."""
     beams: Annotated[tuple[Size, Size], Field(strict=False)] | None = None
     """Beam size of each of the two; null: that of the configuration."""
 
@@ -86,7 +86,8 @@ class Experiment(Section):
     OUTPUT/SYSTEM."""
     tests: dict[str, TestSet] | None = None
     """Name to test set; null: ``data.test`` of the base configuration, under the name ``test``."""
-    claims: Annotated[tuple[Claim, ...], Field(strict=False)] = ()
+    claims: dict[str, Claim] | None = None
+    """Name to claim."""
     jobs: Size = 1
     """Runs that are trained side by side."""
 

@@ -116,7 +116,16 @@ class ScoredAttention(WeightedMean):
 
 
 def masked(energies: Tensor, source_mask: Tensor) -> Tensor:
-    """Exclude padding: energies (B, Q, S), mask (B, S) -> (B, Q, S), minus infinity on padding, fp32 or finer."""
+    """Exclude padding: energies (B, Q, S), mask (B, S) -> (B, Q, S), minus infinity on padding, fp32 or finer.
+
+    Two examples that circulate with wrong denominators; the last position of the first is padding:
+
+    >>> energies = torch.tensor([[[0.5, 2.0, -1.0, 9.0]], [[0.2, 1.7, 0.4, -0.3]]])
+    >>> masked(energies, torch.tensor([[True, True, True, False], [True] * 4])).softmax(-1)
+    tensor([[[0.1753, 0.7856, 0.0391, 0.0000]],
+    <BLANKLINE>
+            [[0.1368, 0.6131, 0.1671, 0.0830]]])
+    """
     energies = energies.masked_fill(~source_mask.unsqueeze(1), -torch.inf)
     return energies.to(torch.promote_types(energies.dtype, torch.float32))
 
