@@ -18,9 +18,10 @@ import yaml
 from nmt.cli.report import main
 from nmt.config import Config, dump_config
 from nmt.evaluation.figures.learning import learning_curves
-from nmt.evaluation.metrics import METRICS, Evidence, Metric, Score, register
+from nmt.evaluation.metrics import METRICS, Evidence, Metric, Score, format_values, register
 from nmt.pages import policy
 from nmt.pages.report import making
+from nmt.runs.film import read_film
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.translation.translator import Translator
 from tests.report_page.made_up import unpacked
@@ -82,7 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         path.write_text(changed(path.read_text("utf-8")), "utf-8")
     register(WORDS)
     for name in SYSTEMS:
-        validation = {"every": 10} | ({"metric": "words"} if name == "none" else {})
+        validation = {"every": 10, "samples": int(name == "heads")} | ({"metric": "words"} if name == "none" else {})
         train(system(folder, name, updates=30, validation=validation))
     lines = zip(*((folder / f"test.{side}").read_text("utf-8").split("\n") for side in ("low", "up")), strict=True)
     links = [f"0-{len(target.split()) - 1}" if target else "" for _, target in lines][:-1]
@@ -207,6 +208,20 @@ def test_attention_is_that_of_each_view(folder: Path, made: tuple[str, Any]) -> 
                 np.testing.assert_allclose(weights["mean"], translation.attention, atol=0.01)
                 heads = [weights[view] for view in views[name][1:5]]  # of a Transformer, the last layer but one
                 np.testing.assert_allclose(np.mean(heads, axis=0), weights["mean"], atol=0.015)
+
+
+def test_the_film_has_the_attention_and_the_scores_of_each_validation(folder: Path, made: tuple[str, Any]) -> None:
+    films = {each["name"]: each["film"] for each in made[1]["systems"]}
+    assert films["none"] is films["transformer"] is None
+    found, recorded = films["heads"], read_film(folder / "runs/heads/film.safetensors")
+    assert recorded is not None and found["updates"] == recorded.updates.tolist() == [10, 20, 30]
+    validations = [each for each in read_metrics(folder / "runs/heads/metrics.jsonl") if each["split"] == "validation"]
+    assert found["scores"] == [format_values(each) for each in validations]
+    for sentence, filmed, weights in zip(found["sentences"], recorded.sentences, recorded.weights, strict=True):
+        pieces = [[piece for word in sentence[words] for piece in word] for words in ("source_words", "target_words")]
+        assert pieces == [filmed.source_pieces, filmed.target_pieces]
+        shown = [unpacked(codes, len(pieces[1])) for codes in sentence["frames"]]
+        np.testing.assert_allclose(shown, weights, atol=0.015)
 
 
 # --- experiments ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The run directory: safetensors, JSON, YAML and SentencePiece models; nothing that executes.
 
-RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl  samples.jsonl
+RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl  samples.jsonl  film.safetensors
 RUN/tokenizer/{source,target}.model
 RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
 RUN/checkpoints/previous                             the ``last`` before this one
@@ -37,6 +37,7 @@ class RunDirectory(Checkpoints):
         self.tokenizer = self.path / "tokenizer"
         self.metrics = self.path / "metrics.jsonl"
         self.samples = self.path / "samples.jsonl"
+        self.film = self.path / "film.safetensors"
         self.tensorboard = self.path / "tensorboard"
         self.data_report = self.path / "data_report.json"
         self.manifest = self.path / "manifest.json"
@@ -104,7 +105,7 @@ class RunDirectory(Checkpoints):
     @property
     def _parts(self) -> tuple[Path, ...]:
         """Everything that belongs to a run."""
-        files = (self.config, self.metrics, self.samples, self.data_report, self.manifest)
+        files = (self.config, self.metrics, self.samples, self.film, self.data_report, self.manifest)
         return (self.checkpoints, self.tokenizer, self.tensorboard, *files, self.test_hypotheses, self.test_scores)
 
 

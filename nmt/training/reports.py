@@ -26,6 +26,7 @@ from nmt.files import sync
 from nmt.messages import Caution, Detail, Say, Step, duration, step
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
+from nmt.runs.film import Filmed, add_frame
 from nmt.training.machine import Machine
 from nmt.training.progress import Extent, Progress, Update, ValidationResult
 from nmt.training.world import ONE_PROCESS, World
@@ -51,6 +52,7 @@ class Log:
         self._metrics, self._samples, self._events = (
             GrowingFile(path if world.writes else Path(os.devnull)) for path in (run.metrics, run.samples, events)
         )
+        self._film = run.film
         self._metrics.write(b"")  # a run has this file from the start
         self._records = RecordWriter(self._events)  # PyTorch's own writes in another thread, where errors are lost
         self._event(0, file_version="brain.Event:2")
@@ -73,6 +75,10 @@ class Log:
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
         self._samples.write(_line({"step": step, "lines": lines}))
+
+    def film(self, step: int, frame: Sequence[tuple[Filmed, npt.NDArray[np.floating]]]) -> None:
+        """Add the attention of some sentences to the film."""
+        add_frame(self._film, step, frame)
 
     def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
         """Write an image, (height, width, 3), to TensorBoard."""

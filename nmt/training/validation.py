@@ -1,8 +1,9 @@
-"""Validation during training: loss, BLEU, sample translations, an attention image."""
+"""Validation during training: loss, BLEU, sample translations, attention as images and as a film."""
 
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Self
 
 import torch
@@ -24,11 +25,12 @@ from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, Say, counted, counted_early
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
+from nmt.runs.film import Filmed
 from nmt.training.machine import Machine
 from nmt.training.progress import ValidationResult
 from nmt.training.reports import Log
 from nmt.training.world import in_shares
-from nmt.translation.forced import word_attention
+from nmt.translation.forced import force, word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
 from nmt.translation.searching import WINDOW
@@ -36,6 +38,8 @@ from nmt.translation.translator import CheckStop, Done, Translator, never_stop
 
 MOST_IMAGES = 2
 """Samples whose attention is drawn: a picture takes a few tenths of a second."""
+FILMED, LONGEST_FILMED = 5, 40
+"""Sentences whose attention is filmed, the first of up to so many pieces of either side."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +90,12 @@ class Validator:
             lambda: fast.search(model, machine.precision, machine.kernels), tokenizers, machine.device
         )
         self.options = SearchOptions.from_config(decoding, beam_size=config.validation.beam_size)
+        self.filmed = list(islice((pair for pair in data.pairs if self._is_short(pair)), FILMED))
         self.log = log
         self.machine, self.world = machine, machine.world
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
-        """Measure; with ``samples``, show translations, and the attention of the first, in TensorBoard too.
+        """Measure; with ``samples``, show translations, the attention in some of them in TensorBoard, and film.
 
         ``check_stop`` is called between two batches. The translations of a model that cannot translate, because its
         weights are not finite, are blank.
@@ -151,7 +156,7 @@ class Validator:
         return [sorted(links) for links in likeliest(weights)]
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
-        """Write the samples, and the attention in some of them."""
+        """Write the samples, the attention in some of them, and a frame of the film."""
         shown = list(zip(self.data.pairs, hypotheses, strict=True))[: self.config.validation.samples]
         if not shown:
             return
@@ -163,12 +168,20 @@ class Validator:
             return
         options = SearchOptions.from_config(self.options, beam_size=1, attention=True)
         with evaluating(self.model):
+            forced = list(force(self.network, self.translator.tokenizers, self.filmed, self.machine.device))
             translations = list(self.translator.stream([pair.source for pair, _ in shown[:MOST_IMAGES]], options))
         for number, translation in enumerate(translations, 1):
             best = translation.hypotheses[0]
             if best.attention is not None and best.pieces:
                 pixels = attention_image(best.attention, translation.source_pieces, best.pieces)
                 self.log.image(update, f"validation/attention/{number}", pixels)
+        read = [(Filmed(*pair, each.source_pieces, each.target_pieces), each.attention) for pair, each in forced]
+        self.log.film(update, [(filmed, weights) for filmed, weights in read if weights is not None])
+
+    def _is_short(self, pair: Pair) -> bool:
+        """Whether a pair has few enough pieces to be filmed."""
+        sides = zip((self.translator.tokenizers.source, self.translator.tokenizers.target), pair, strict=True)
+        return not any(tokenizer.encode_first([text], LONGEST_FILMED)[0][1] for tokenizer, text in sides)
 
 
 def gold_pairs(gold: GoldAlignment | None) -> GoldPairs | None:

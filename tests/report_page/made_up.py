@@ -114,7 +114,22 @@ def facts(name: str, sentences: list[Sentence]) -> SystemFacts:
         "model.attention.type": views[0] if views else "none",
         "model.attention.heads": "2" if views[1:] else "",
     }
-    return SystemFacts(name, settings, 1_640_000, 1000, 640.5, 7650.0, scores, False, views, length, samples)
+    filmed = film(name, sentences) if views else None
+    return SystemFacts(name, settings, 1_640_000, 1000, 640.5, 7650.0, scores, False, views, length, samples, filmed)
+
+
+def film(name: str, sentences: list[Sentence]) -> Row:
+    """The film of a system: of two sentences and the hostile one under one system, of the first under the other."""
+    updates = [100, 400, 1200] if name == LUONG else [100, 900]
+    numbers = np.random.default_rng(len(name))
+    found: list[Row] = []
+    for each in [sentences[9], sentences[3], sentences[-2]][: 3 if name == LUONG else 1]:
+        words = pieces_of(each.source.split()), pieces_of(each.reference.split())
+        columns, rows = (sum(map(len, side)) for side in words)
+        frames = [packed(numbers.dirichlet([10 / update] * columns, rows)) for update in updates]
+        found.append({"source": each.source, "reference": each.reference, "frames": frames})
+        found[-1] |= {"source_words": words[0], "target_words": words[1]}
+    return {"updates": updates, "scores": [f"BLEU {update / 100:.2f}" for update in updates], "sentences": found}
 
 
 def fake_report() -> Report:

@@ -19,6 +19,8 @@ STATES = (
     "#attention=250&system=vector-32",
     "#sentences&against=vector-64&system=luong-64&sort=gain",
     "#training",
+    "#film=1&update=400",
+    "#film=3&unit=pieces",
 )
 
 

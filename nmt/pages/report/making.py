@@ -14,19 +14,20 @@ import torch
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.schema import ScoredAttention
-from nmt.evaluation.by_length import SEED, UNTRAINED, SystemScores, interval, mean_bleu
+from nmt.evaluation.by_length import SEED, UNTRAINED, Scoring, SystemScores, interval, mean_bleu
 from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.figures import diagnosis
 from nmt.evaluation.figures.learning import draw_learning, learning_curves
 from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import svg
-from nmt.evaluation.metrics import METRICS, bleu_of_statistics
+from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
 from nmt.evaluation.significance import Comparison, compare_overall
 from nmt.pages.report.collecting import Collected, Say, Trained
 from nmt.pages.report.measuring import Measured, choose, measure
-from nmt.pages.report.reading import gold_groups, grouped, read
+from nmt.pages.report.reading import gold_groups, grouped, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.runs.directory import RunDirectory
+from nmt.runs.film import read_film
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best
 
@@ -59,7 +60,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         readings.append([read(run, one, each, collected, device) for each in shown])
     settings = differing_settings([system.config for system in systems])
     facts = [
-        _facts(system, one, differing, list(read_by[0].attention), scoring.resamples)
+        _facts(system, one, differing, list(read_by[0].attention), scoring)
         for system, one, differing, read_by in zip(systems, measured, settings, readings, strict=True)
     ]
     scores = [one.scores for one in measured]
@@ -91,7 +92,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
 
 
 def _facts(
-    system: Trained, measured: Measured, settings: dict[str, str], views: list[str], resamples: int
+    system: Trained, measured: Measured, settings: dict[str, str], views: list[str], scoring: Scoring
 ) -> SystemFacts:
     metrics, progress = read_metrics(system.run.metrics), last_progress(system.run.path)
     tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
@@ -103,11 +104,12 @@ def _facts(
         update=max(updates_of_best(metrics), default=None),
         seconds=seconds,
         tokens_per_second=tokens / seconds if tokens and seconds else None,
-        scores=_scores(measured, best_validation(metrics), resamples),
+        scores=_scores(measured, best_validation(metrics), scoring.resamples),
         hard=isinstance(attention, ScoredAttention) and attention.hard is not None,
         views=views,
         length=[asdict(row) for row in measured.scores.rows],
         samples=samples(system.run),
+        film=film(system.run, scoring),
     )
 
 
@@ -237,3 +239,27 @@ def samples(run: RunDirectory) -> list[Row]:
         {"source": source, "reference": reference, "steps": [*steps[:-1:every], steps[-1]]}
         for (source, reference), steps in found.items()
     ]
+
+
+def film(run: RunDirectory, scoring: Scoring) -> Row | None:
+    """Read the film of a run: the updates, the scores of each validation, and for each sentence its words and the
+    packed weights of every frame; None without one."""
+    found = read_film(run.film)
+    if found is None:
+        return None
+    validations = [each for each in read_metrics(run.metrics) if each.get("split") == "validation"]
+    updates = found.updates.tolist()
+    return {
+        "updates": updates,
+        "scores": [" ".join(format_values(each) for each in validations if each.get("step") == one) for one in updates],
+        "sentences": [
+            {
+                "source": each.source,
+                "reference": each.reference,
+                "source_words": grouped(each.source_pieces, each.source, scoring.source_unit)[0],
+                "target_words": grouped(each.target_pieces, each.reference, scoring.reference_unit)[0],
+                "frames": [packed(frame) for frame in weights],
+            }
+            for each, weights in zip(found.sentences, found.weights, strict=True)
+        ],
+    }

@@ -62,6 +62,8 @@ class SystemFacts:
     """Scores by source length: the rows of a length curve."""
     samples: list[Row]
     """Translations of the same sentences over time: source, reference, and a step and text for each validation."""
+    film: Row | None
+    """The attention to validation sentences while the system learned; see :func:`nmt.pages.report.making.film`."""
 
 
 @dataclass(frozen=True)

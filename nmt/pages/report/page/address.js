@@ -12,6 +12,7 @@ function namesOf(report, panel) {
       view: ["layer and head", report.systems.flatMap(({ views }) => views)],
     },
     sentences: { system, against: system },
+    film: { film: ["sentence", filmedSentences(report).map((_, number) => String(number + 1))] },
   };
   return kinds[panel] ?? {};
 }

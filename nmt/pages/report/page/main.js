@@ -1,7 +1,7 @@
 "use strict";
 // The page: read the report, and show the panel that the address names. Those to explore are built here, at first sight.
 
-const PANELS = { attention: attentionPanel, sentences: sentencesPanel };
+const PANELS = { attention: attentionPanel, sentences: sentencesPanel, film: filmPanel };
 
 /** Unpack the report: JSON, compressed by gzip, in base64. */
 async function readReport() {

@@ -57,9 +57,10 @@ function navigation(read, show) {
     go(changes, { replace = false } = {}) {
       const next = { ...state, ...changes };
       if (formatState(next) === formatState(state)) return;
-      if (pending) write();
+      if (pending && !replace) write();
       state = next;
       if (replace) {
+        clearTimeout(pending);
         pending = setTimeout(write, 200);
       } else {
         history.pushState(null, "", formatState(state));

@@ -1,0 +1,173 @@
+// @ts-check
+"use strict";
+// The film of learning: the attention of every system to the same sentences, from validation to validation.
+
+/**
+ * @typedef {{source: string, reference: string, source_words: string[][], target_words: string[][], frames: string[]}} Filmed
+ * @typedef {{updates: number[], scores: string[], sentences: Filmed[]}} Film
+ * @typedef {{systems: {name: string, views: string[], film: Film | null}[], languages: {source_rtl: boolean}}} FilmReport
+ * @typedef {{film: Film, filmed: Filmed, heat: ReturnType<typeof heatMap>, note: HTMLElement, rows: string, weights: number[][]}} FilmScreen
+ */
+
+const FRAME_TIME = 150; // milliseconds, less than the address waits before it is written
+
+/**
+ * The sentences that any system was filmed with, as [source, reference].
+ * @param {FilmReport} report
+ * @returns {string[][]}
+ */
+function filmedSentences(report) {
+  const all = report.systems.flatMap(({ film }) => film?.sentences ?? []);
+  return [...new Map(all.map(({ source, reference }) => [`${source}\n${reference}`, [source, reference]])).values()];
+}
+
+/**
+ * @param {FilmReport} report
+ * @param {(changes: Record<string, string>, how?: {replace: boolean}) => void} go
+ */
+function filmPanel(report, go) {
+  const sentences = filmedSentences(report);
+  const updates = [...new Set(report.systems.flatMap(({ film }) => film?.updates ?? []))].sort((a, b) => a - b);
+  const last = updates.length - 1;
+  /** @type {FilmScreen[]} */
+  let screens = [];
+  let drawn = "";
+  let place = last;
+  let playing = 0;
+  /** @param {number} to */
+  const show = (to) => go({ update: String(updates[Math.min(Math.max(to, 0), last)]) }, { replace: true });
+  const play = element("button", { on: { click: () => (playing ? pause() : start()), keydown: onKey } });
+  const controls = {
+    sentence: dropDown(
+      "Sentence",
+      sentences.map(([source], number) => [String(number + 1), source]),
+      (/** @type {string} */ number) => go({ film: number }),
+    ),
+    unit: segments(
+      "Show",
+      ["words", "pieces"].map((unit) => [unit, unit]),
+      (/** @type {string} */ unit) => go({ unit }),
+    ),
+    update: slider(
+      "Update",
+      { min: 0, max: last, step: 1, say: (/** @type {number} */ to) => updates[to]?.toLocaleString("en") },
+      show,
+    ),
+  };
+  const texts = element("div");
+  const grid = element("div", { class: "film" });
+  const row = element("div", { class: "controls" }, [
+    ...[controls.sentence, controls.unit, controls.update].map(({ node }) => node),
+    play,
+  ]);
+  const legend = element(
+    "p",
+    { class: "note" },
+    "Rows are the words of the reference, which every system read in place of its own output, columns those of the source. An empty cell is 0, full color is 1.",
+  );
+  const body = sentences.length ? [row, texts, grid, legend] : [grid];
+  pause();
+
+  function pause() {
+    clearInterval(playing);
+    playing = 0;
+    play.textContent = "▶ Play";
+  }
+
+  function start() {
+    if (place === last) show(0);
+    playing = setInterval(() => (place < last && grid.getClientRects().length ? show(place + 1) : pause()), FRAME_TIME);
+    play.textContent = "❚❚ Pause";
+  }
+
+  /** @param {KeyboardEvent} event */
+  function onKey({ key }) {
+    if (key === "ArrowLeft" || key === "ArrowRight") show(place + (key === "ArrowLeft" ? -1 : 1));
+  }
+
+  /** @param {Record<string, string>} state */
+  function update(state) {
+    const number = numberIn(state, "film", 1, Math.max(sentences.length, 1), 1) - 1;
+    const unit = choice(state, "unit", ["words", "pieces"]);
+    const wanted = numberIn(state, "update", updates[0], updates[last], updates[last]);
+    place = updates.findLastIndex((each) => each <= wanted);
+    controls.sentence.set(String(number + 1));
+    controls.unit.set(unit);
+    controls.update.set(place);
+    const key = [number, unit, window.innerWidth].join();
+    if (key !== drawn) drawAll(number, unit);
+    drawn = key;
+    screens.forEach((screen) => paint(screen, unit));
+    return sentences.length ? `sentence ${number + 1}, update ${updates[place]}` : "";
+  }
+
+  /**
+   * @param {number} number
+   * @param {string} unit
+   */
+  function drawAll(number, unit) {
+    const [source, reference] = sentences[number] ?? [];
+    texts.replaceChildren(
+      pairList({}, [
+        ["Source", plainText(source)],
+        ["Reference", plainText(reference)],
+      ]),
+    );
+    screens = [];
+    grid.replaceChildren();
+    for (const { name, views, film } of report.systems) {
+      const filmed = film?.sentences.find((each) => each.source === source && each.reference === reference);
+      const why = views.length ? "no film of this sentence in its run." : "no attention, so there is no film.";
+      if (!film || !filmed) {
+        grid.append(element("p", { class: "hint" }, element("bdi", {}, name), `: ${why}`));
+        continue;
+      }
+      const [rows, columns] = [filmed.target_words, filmed.source_words].map((words) =>
+        unit === "words" ? words.map(wordText) : words.flat(),
+      );
+      const own = rows.join("\n");
+      const heat = heatMap({
+        point: (/** @type {number} */ row) => light(row, own),
+        leave: () => light(-1, own),
+        choose: (/** @type {number} */ row) => light(row, own),
+      });
+      const note = element("p", { class: "note" });
+      const picture = figure(element("bdi", {}, name), heat.node, note);
+      grid.append(picture);
+      const rtl = report.languages.source_rtl;
+      heat.draw(
+        { system: name, sentence: { id: number + 1 }, unit, rows, columns, sourceRtl: rtl, gold: [] },
+        picture.clientWidth,
+      );
+      screens.push({ film, filmed, heat, note, rows: own, weights: [] });
+    }
+  }
+
+  /**
+   * @param {FilmScreen} screen
+   * @param {string} unit
+   */
+  function paint(screen, unit) {
+    const { film, filmed, heat, note } = screen;
+    const frame = Math.max(
+      film.updates.findLastIndex((each) => each <= updates[place]),
+      0,
+    );
+    const matrix = decodeWeights(filmed.frames[frame], filmed.target_words.flat().length);
+    screen.weights = unit === "words" ? joinedWeights(matrix, filmed.target_words, filmed.source_words) : matrix;
+    heat.paint(screen);
+    const entropy = `mean entropy ${decimal(mean(matrix.map(entropyBits)), 2)} bits`;
+    note.textContent = `Update ${film.updates[frame].toLocaleString("en")}: ${film.scores[frame]}  ${entropy}`;
+  }
+
+  /**
+   * Light a row in all systems that have the same rows.
+   * @param {number} row
+   * @param {string} rows
+   */
+  function light(row, rows) {
+    for (const { heat, rows: own, weights } of screens) heat.light(...(own === rows ? [row, weights[row]] : [-1]));
+  }
+
+  return { body, update };
+}

@@ -1,0 +1,69 @@
+"""The film of learning: frames, play, systems side by side."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from selenium.webdriver.common.keys import Keys
+
+from tests.browser import Page
+from tests.report_page.made_up import HEADS, HOSTILE, LUONG, unpacked
+from tests.report_page.shown import REPORT, bits, state
+
+FILMS = {each.name: each.film for each in REPORT.systems if each.film}
+PANEL = "section[data-panel=film]"
+
+
+def frame(system: str, sentence: int, number: int) -> npt.NDArray[np.float64]:
+    """The weights between pieces, (T, S)."""
+    filmed = FILMS[system]["sentences"][sentence]
+    weights = unpacked(filmed["frames"][number], sum(map(len, filmed["target_words"])))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def shown(page: Page, system: int) -> npt.NDArray[np.float64]:
+    """The weights that are painted in the heat map of a system."""
+    rows = page.js(f"return document.querySelectorAll('{PANEL} .heat')[arguments[0]].tBodies[0].rows.length", system)
+    return np.array(page.weights(f"{PANEL} figure:nth-of-type({system + 1}) .heat tbody td")).reshape(rows, -1)
+
+
+def test_every_system_shows_its_last_frame_before_an_update(page: Page, path: Path) -> None:
+    page.open(path, "#film=1&update=400&unit=pieces")
+    for update, numbers in ((400, (1, 0)), (900, (1, 1)), (1200, (2, 1))):
+        for place, (system, number) in enumerate(zip((LUONG, HEADS), numbers, strict=True)):
+            expected = frame(system, 0, number)
+            np.testing.assert_allclose(shown(page, place), expected, atol=6e-5)
+            made, score = (FILMS[system][key][number] for key in ("updates", "scores"))
+            entropy = f"mean entropy {bits(expected).mean():.2f} bits"
+            assert page.texts(f"{PANEL} figure .note")[place] == f"Update {made:,}: {score}  {entropy}"
+        assert page.text(f"{PANEL} .slider strong") == f"{update:,}"
+        page.find(f"{PANEL} input[type=range]").send_keys(Keys.ARROW_RIGHT)
+    assert page.texts(f"{PANEL} .film > .hint") == [
+        f"{name}: no attention, so there is no film." for name in ("vector-32", "vector-64")
+    ]
+
+
+def test_the_film_plays_to_its_end_and_by_arrow_keys(page: Page, path: Path) -> None:
+    page.open(path, "#film=2&unit=words")
+    assert page.texts(f"{PANEL} figcaption") == [LUONG]
+    assert f"{HEADS}: no film of this sentence in its run." in page.texts(f"{PANEL} .film > .hint")
+    play = page.find(f"{PANEL} .controls button")
+    play.click()
+    assert play.text == "❚❚ Pause"
+    page.until(f"return document.querySelector('{PANEL} .slider strong').textContent === '900'")
+    page.until(f"return document.querySelector('{PANEL} .controls button').textContent === '▶ Play'")
+    assert page.text(f"{PANEL} .slider strong") == "1,200"
+    page.keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    assert page.text(f"{PANEL} .slider strong") == "400"
+    page.until("return location.hash.includes('update=400')")
+    assert state(page) == {"film": "2", "unit": "words", "update": "400"}
+
+
+def test_a_row_is_lit_in_every_system(page: Page, path: Path) -> None:
+    page.open(path, "#film=1")
+    page.js(f"document.querySelector('{PANEL} .heat td[tabindex=\"0\"]').focus()")
+    page.keys(Keys.ARROW_DOWN)
+    words = FILMS[LUONG]["sentences"][0]["target_words"]
+    assert page.texts(f"{PANEL} tr.lit th") == ["".join(words[1]).removeprefix("▁")] * 2
+    page.choose("Sentence", HOSTILE)
+    assert page.fragment == "film=3" and page.texts(f"{PANEL} dd") == [HOSTILE, HOSTILE]
