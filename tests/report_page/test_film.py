@@ -35,10 +35,10 @@ def test_every_system_shows_its_last_frame_before_an_update(page: Page, path: Pa
             np.testing.assert_allclose(shown(page, place), expected, atol=6e-5)
             made, score = (FILMS[system][key][number] for key in ("updates", "scores"))
             entropy = f"mean entropy {bits(expected).mean():.2f} bits"
-            assert page.texts(f"{PANEL} figure .note")[place] == f"Update {made:,}: {score}  {entropy}"
+            assert page.texts(f"{PANEL} figure .note")[place] == f"Update {made:,}: {score}, {entropy}"
         assert page.text(f"{PANEL} .slider strong") == f"{update:,}"
         page.find(f"{PANEL} input[type=range]").send_keys(Keys.ARROW_RIGHT)
-    assert page.texts(f"{PANEL} .film > .hint") == [
+    assert page.texts(f"{PANEL} .film + div > .hint") == [
         f"{name}: no attention, so there is no film." for name in ("vector-32", "vector-64")
     ]
 
@@ -46,7 +46,7 @@ def test_every_system_shows_its_last_frame_before_an_update(page: Page, path: Pa
 def test_the_film_plays_to_its_end_and_by_arrow_keys(page: Page, path: Path) -> None:
     page.open(path, "#film=2&unit=words")
     assert page.texts(f"{PANEL} figcaption") == [LUONG]
-    assert f"{HEADS}: no film of this sentence in its run." in page.texts(f"{PANEL} .film > .hint")
+    assert f"{HEADS}: no film of this sentence in its run." in page.texts(f"{PANEL} .film + div > .hint")
     play = page.find(f"{PANEL} .controls button")
     play.click()
     assert play.text == "❚❚ Pause"

@@ -56,6 +56,7 @@ function filmPanel(report, go) {
   };
   const texts = element("div");
   const grid = element("div", { class: "film" });
+  const absent = element("div");
   const row = element("div", { class: "controls" }, [
     ...[controls.sentence, controls.unit, controls.update].map(({ node }) => node),
     play,
@@ -65,7 +66,7 @@ function filmPanel(report, go) {
     { class: "note" },
     "Rows are the words of the reference, which every system read in place of its own output, columns those of the source. An empty cell is 0, full color is 1.",
   );
-  const body = sentences.length ? [row, texts, grid, legend] : [grid];
+  const body = sentences.length ? [row, texts, grid, absent, legend] : [absent];
   pause();
 
   function pause() {
@@ -115,11 +116,12 @@ function filmPanel(report, go) {
     );
     screens = [];
     grid.replaceChildren();
+    absent.replaceChildren();
     for (const { name, views, film } of report.systems) {
       const filmed = film?.sentences.find((each) => each.source === source && each.reference === reference);
       const why = views.length ? "no film of this sentence in its run." : "no attention, so there is no film.";
       if (!film || !filmed) {
-        grid.append(element("p", { class: "hint" }, element("bdi", {}, name), `: ${why}`));
+        absent.append(element("p", { class: "hint" }, element("bdi", {}, name), `: ${why}`));
         continue;
       }
       const [rows, columns] = [filmed.target_words, filmed.source_words].map((words) =>
@@ -157,7 +159,8 @@ function filmPanel(report, go) {
     screen.weights = unit === "words" ? joinedWeights(matrix, filmed.target_words, filmed.source_words) : matrix;
     heat.paint(screen);
     const entropy = `mean entropy ${decimal(mean(matrix.map(entropyBits)), 2)} bits`;
-    note.textContent = `Update ${film.updates[frame].toLocaleString("en")}: ${film.scores[frame]}  ${entropy}`;
+    const scores = [...film.scores[frame].split("  "), entropy].join(", ");
+    note.textContent = `Update ${film.updates[frame].toLocaleString("en")}: ${scores}`;
   }
 
   /**
