@@ -33,6 +33,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("shared")
 
 
+@pytest.fixture(scope="session")
+def random_run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A run with Bahdanau's attention and random weights, which tests leave as it is."""
+    from tests.small_translator import save_run
+
+    return str(save_run(tmp_path_factory.mktemp("runs") / "bahdanau"))
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Another number of threads, which some tests set, would round differently in the tests after them."""

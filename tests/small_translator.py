@@ -1,21 +1,27 @@
 """A tiny tokenizer and tiny networks with random weights that the tests of translation share."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from nmt import fast
+from nmt.config import Config
 from nmt.config.schema import Kernels, LearnedTokenizer, Model
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.data.tokenizer import Tokenizers
 from nmt.model import Seq2Seq, build_model
+from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator
 
 RANDOM = random.Random(1)
 WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in range(80)]
 LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 8))) for _ in range(40)]
+PAIRS = [Pair(line, line[::-1]) for line in LINES]
+TOKENIZERS = learn(LearnedTokenizer(type="bpe", vocabulary=90), PAIRS)
+BY_WORD = learn(LearnedTokenizer(type="word"), PAIRS)
 ATTENTIONS: list[dict[str, Any]] = [
     {"type": "bahdanau", "score": {"hidden": 12}},
     {"type": "luong"},
@@ -23,11 +29,6 @@ ATTENTIONS: list[dict[str, Any]] = [
     {"type": "transformer"},
 ]
 TRANSFORMER = {"type": "transformer", "hidden": 12, "layers": 2, "heads": 3, "feedforward": 16, "dropout": 0.5}
-
-
-def small_tokenizers() -> Tokenizers:
-    """Tokenizers of the letters of ``LINES``."""
-    return learn(LearnedTokenizer(type="bpe", vocabulary=90), [Pair(line, line[::-1]) for line in LINES])
 
 
 def model_section(attention: dict[str, Any]) -> Model:
@@ -44,7 +45,7 @@ def model_section(attention: dict[str, Any]) -> Model:
     )
 
 
-def network(tokenizers: Tokenizers, attention: dict[str, Any]) -> Seq2Seq:
+def network(attention: dict[str, Any] = ATTENTIONS[0], tokenizers: Tokenizers = TOKENIZERS) -> Seq2Seq:
     """Random weights that make long and short translations, far from ties."""
     torch.manual_seed(7)
     model = build_model(model_section(attention), tokenizers.source.size, tokenizers.target.size).eval()
@@ -58,7 +59,7 @@ def network(tokenizers: Tokenizers, attention: dict[str, Any]) -> Seq2Seq:
 
 def translator_of(
     model: Seq2Seq,
-    tokenizers: Tokenizers,
+    tokenizers: Tokenizers = TOKENIZERS,
     precision: torch.dtype = torch.float32,
     kernels: Kernels = "auto",
     device: str = "cpu",
@@ -70,3 +71,30 @@ def translator_of(
         torch.device(device),
         precision,
     )
+
+
+def save_run(
+    path: Path,
+    attention: dict[str, Any] = ATTENTIONS[0],
+    languages: tuple[str, str] = ("x", "y"),
+    tokenizers: Tokenizers = TOKENIZERS,
+    eos: float = 0.0,
+) -> Path:
+    """A run directory as nmt-train leaves it, with random weights; ``eos`` is added to the bias of the end symbol."""
+    direction = {"source_language": languages[0], "target_language": languages[1]}
+    files = {"source": "a", "target": "b"}
+    config = Config.model_validate(
+        {
+            "data": {**direction, "train": files, "validation": files},
+            "tokenizer": {"type": "bpe", "vocabulary": 90},
+            "model": model_section(attention).model_dump(),
+            "training": {"updates": 1},
+            "decoding": {"beam_size": 2, "max_source": 30},
+        }
+    )
+    run = RunDirectory(path)
+    run.create(config, tokenizers, {}, {})
+    weights = network(attention, tokenizers).state_dict()
+    weights["output.bias"][tokenizers.target.eos_id] += eos
+    run.save("best", weights)
+    return path

@@ -26,7 +26,7 @@ from nmt.evaluation.alignment import (
     score_alignments,
     word_weights,
 )
-from tests.small_translator import small_tokenizers
+from tests.small_translator import TOKENIZERS
 
 
 def test_word_weights_by_hand() -> None:
@@ -110,7 +110,7 @@ def test_pieces_belong_to_raw_words(pieces: list[str], text: str, words: list[in
 
 @given(st.lists(st.sampled_from(["dog", "the", "cats,", "☃", "a☃b", "x", "…", "½", "don´t", "\x01"]), max_size=8))
 def test_pieces_of_a_real_tokenizer_go_through_the_words_in_order(words: list[str]) -> None:
-    tokenizer = small_tokenizers().source
+    tokenizer = TOKENIZERS.source
     text = " ".join(words)
     [ids] = tokenizer.encode([text])
     places = piece_words(tokenizer.pieces(ids), text)

@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from nmt.config import Config
 from nmt.errors import CheckpointError, ConfigError, FileError
 from nmt.files import write_bytes, write_json, write_text
 from nmt.model import build_model
@@ -24,33 +23,15 @@ from nmt.runs.metrics import cut_metrics, last_progress
 from nmt.runs.tensors import average, unshared
 from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model
-from tests.small_translator import ATTENTIONS, model_section, network, small_tokenizers
+from tests.small_translator import ATTENTIONS, TOKENIZERS, model_section, network, save_run
 
 CPU = torch.device("cpu")
 TENSORS = {"a": torch.tensor([1.5, -2.0]), "b": torch.tensor([[3]], dtype=torch.int64)}
 
 
-def save_run(path: Path) -> RunDirectory:
-    """A run as nmt-train leaves it, with random weights."""
-    files = {"source": "a", "target": "b"}
-    config = Config.model_validate(
-        {
-            "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files},
-            "tokenizer": {"type": "bpe", "vocabulary": 90},
-            "model": model_section(ATTENTIONS[0]).model_dump(),
-            "training": {"updates": 1},
-        }
-    )
-    run = RunDirectory(path)
-    tokenizers = small_tokenizers()
-    run.create(config, tokenizers, {"pairs": 3}, {"seed": 1})
-    run.save("best", network(tokenizers, ATTENTIONS[0]).state_dict())
-    return run
-
-
 @pytest.fixture(scope="module")
 def saved(folder: Path) -> RunDirectory:
-    return save_run(folder / "run")
+    return RunDirectory(save_run(folder / "run"))
 
 
 @pytest.fixture
@@ -86,11 +67,11 @@ def test_weights_and_training_state_come_back_bit_for_bit(tmp_path: Path) -> Non
 def test_a_loaded_model_computes_what_the_saved_one_did(run: RunDirectory, tmp_path: Path) -> None:
     """A run that was moved needs no other file."""
     loaded = load_run(run.path.rename(tmp_path / "elsewhere"), CPU)
-    original = network(loaded.tokenizers, ATTENTIONS[0])
+    original = network(ATTENTIONS[0], loaded.tokenizers)
     assert equal(loaded.model.state_dict(), original.state_dict())
     assert not loaded.model.training
     assert loaded.config.model == model_section(ATTENTIONS[0])
-    assert loaded.tokenizers.source.sha256 == small_tokenizers().source.sha256
+    assert loaded.tokenizers.source.sha256 == TOKENIZERS.source.sha256
 
 
 @pytest.mark.parametrize("tie", ["target", "all"])
@@ -165,8 +146,8 @@ def test_what_is_no_run_or_has_no_weights_is_said(run: RunDirectory, tmp_path: P
 
 
 def test_a_tokenizer_that_was_changed_is_seen(run: RunDirectory) -> None:
-    write_json(run.manifest, {"tokenizer_sha256": small_tokenizers().sha256})
-    run.save("best", network(small_tokenizers(), ATTENTIONS[0]).state_dict())
+    write_json(run.manifest, {"tokenizer_sha256": TOKENIZERS.sha256})
+    run.save("best", network().state_dict())
     assert load_run(run.path, CPU)
     write_json(run.manifest, {"tokenizer_sha256": {"source": "0", "target": "0"}})
     with pytest.raises(FileError, match="tokenizer: damaged, or of another run"):

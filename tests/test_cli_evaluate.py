@@ -17,8 +17,7 @@ from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
-from tests.small_translator import ATTENTIONS, LINES
-from tests.test_cli_translate import save_run
+from tests.small_translator import ATTENTIONS, LINES, save_run
 from tests.test_start_up import run_commands
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
@@ -83,7 +82,7 @@ def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two runs of random weights, and a source and reference for them."""
     folder = tmp_path_factory.mktemp("models")
-    save_run(folder / "bahdanau", ATTENTIONS[0])
+    save_run(folder / "bahdanau")
     save_run(folder / "none", ATTENTIONS[2])
     (folder / "src").write_text("\n".join([*LINES[:9], ""]) + "\n", "utf-8")
     (folder / "ref").write_text("\n".join([*(line[::-1] for line in LINES[:9]), ""]) + "\n", "utf-8")
@@ -337,7 +336,7 @@ def test_what_will_fail_fails_before_translating(
     models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(models)
-    broken = save_run(tmp_path / "broken", ATTENTIONS[0])
+    broken = save_run(tmp_path / "broken")
     weights = broken / "checkpoints" / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     systems = ("--system", "one=bahdanau", "--system", f"other={broken}", "--device", "cpu")

@@ -8,15 +8,9 @@ import pytest
 
 from nmt.cli.score import main
 from nmt.cli.translate import main as translate
-from tests.small_translator import ATTENTIONS, LINES
-from tests.test_cli_translate import save_run
+from tests.small_translator import ATTENTIONS, BY_WORD, LINES, save_run
 
 Score = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_run(tmp_path_factory.mktemp("runs") / "bahdanau", ATTENTIONS[0]))
 
 
 @pytest.fixture
@@ -29,10 +23,10 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def score(run: str, files: tuple[Path, Path], capsysbinary: pytest.CaptureFixture[bytes]) -> Score:
+def score(random_run: str, files: tuple[Path, Path], capsysbinary: pytest.CaptureFixture[bytes]) -> Score:
     """Run the command: exit code, standard output, standard error."""
 
-    def call(*options: str, model: str = run) -> tuple[int, str, str]:
+    def call(*options: str, model: str = random_run) -> tuple[int, str, str]:
         source, target = map(str, files)
         code = main(["--model", model, "--source", source, "--target", target, "--device", "cpu", *options])
         out, err = capsysbinary.readouterr()
@@ -77,7 +71,7 @@ def test_the_length_penalty_is_that_of_the_run(score: Score) -> None:
 def test_the_n_best_of_translate_are_scored_as_search_scored_them(
     score: Score, files: tuple[Path, Path], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    run = str(save_run(tmp_path / "run", ATTENTIONS[0], words=True, eos=12))
+    run = str(save_run(tmp_path / "run", tokenizers=BY_WORD, eos=12))
     options = ["--input", str(files[0]), "--beam-size", "3", "--n-best", "3", "--scores", "--device", "cpu"]
     assert translate(["--model", run, *options]) == 0
     rows = [line.split("\t") for line in capsysbinary.readouterr()[0].decode().splitlines()]

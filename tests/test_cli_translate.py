@@ -9,56 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from nmt.cli import terminal
 from nmt.cli.translate import main
-from nmt.config import Config
-from nmt.config.schema import LearnedTokenizer
-from nmt.data.corpus import Pair
-from nmt.data.learning import learn
-from nmt.runs.directory import RunDirectory
-from tests.small_translator import ATTENTIONS, LINES, model_section, network, small_tokenizers
+from tests.small_translator import ATTENTIONS, LINES, save_run
 
 TEXT = "".join(f"{line}\n" for line in LINES)
-
-
-def save_run(
-    path: Path,
-    attention: dict[str, object],
-    languages: tuple[str, str] = ("x", "y"),
-    *,
-    words: bool = False,
-    **biases: float,
-) -> Path:
-    """A run directory as nmt-train leaves it, with random weights; with a vocabulary of ``words``, if asked for, and
-    ``biases`` of special pieces (``eos``)."""
-    direction = dict(zip(("source_language", "target_language"), languages, strict=True))
-    pairs = [Pair(line, line[::-1]) for line in LINES]
-    tokenizers = learn(LearnedTokenizer(type="word"), pairs) if words else small_tokenizers()
-    files = {"source": "a", "target": "b"}
-    config = Config.model_validate(
-        {
-            "data": {**direction, "train": files, "validation": files},
-            "tokenizer": {"type": "bpe", "vocabulary": 90},
-            "model": model_section(attention).model_dump(),
-            "training": {"updates": 1},
-            "decoding": {"beam_size": 2, "max_source": 30},
-        }
-    )
-    run = RunDirectory(path)
-    run.create(config, tokenizers, {}, {})
-    model = network(tokenizers, attention)
-    for name, bias in biases.items():
-        with torch.no_grad():
-            model.output.bias[getattr(tokenizers.target, f"{name}_id")] += bias
-    run.save("best", model.state_dict())
-    return path
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_run(tmp_path_factory.mktemp("runs") / "bahdanau", ATTENTIONS[0]))
 
 
 @pytest.fixture(scope="module")
@@ -70,10 +26,12 @@ Translate = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def translate(run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Translate:
+def translate(
+    random_run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Translate:
     """Run the command on bytes or text of standard input: exit code, standard output, standard error."""
 
-    def call(stdin: str | bytes, *options: str, model: str = run) -> tuple[int, str, str]:
+    def call(stdin: str | bytes, *options: str, model: str = random_run) -> tuple[int, str, str]:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
         code = main(["--model", model, "--device", "cpu", *options])
@@ -144,30 +102,19 @@ def test_sampling(translate: Translate) -> None:
     assert sample("--top-k", "1") == sample("--top-p", "0.000001") == translate(TEXT, "--beam-size", "1")[1]
 
 
-def test_runs_translate_together(translate: Translate, run: str, run_without_attention: str, tmp_path: Path) -> None:
-    options = ("--beam-size", "3", "--scores")
-    code, out, err = translate(TEXT, *options)
-    assert (code, err) == (0, "")
-
-    def together(*more: str) -> tuple[int, str, str]:
-        return translate(TEXT, *options, "--model", run, *more)
-
-    assert together() == (0, out, "")
-    code, twice, _ = together(run)
-    scored, other = (([line.split("\t") for line in text.splitlines()]) for text in (out, twice))
-    assert [text for _, text in scored] == [text for _, text in other]
-    assert [float(score) for score, _ in scored] == pytest.approx([float(score) for score, _ in other], abs=2e-4)
-    code, different, err = together(run_without_attention)
-    assert (code, different.count("\n")) == (0, len(LINES)) and different != out
-    code, _, err = together(str(tmp_path / "none"))
+def test_runs_translate_together(translate: Translate, run_without_attention: str, tmp_path: Path) -> None:
+    alone = translate(TEXT)[1]
+    code, together, err = translate(TEXT, "--model", run_without_attention)
+    assert (code, err, together.count("\n")) == (0, "", len(LINES)) and together != alone
+    code, _, err = translate(TEXT, "--model", run_without_attention, str(tmp_path / "none"))
     assert code == 2 and "no such run directory" in err
     weights = Path(run_without_attention, "checkpoints/best/model.safetensors")
-    code, _, err = together(run_without_attention, "--output", str(weights))
+    code, _, err = translate(TEXT, "--model", run_without_attention, "--output", str(weights))
     assert code == 2 and f"is inside the run directory {run_without_attention}" in err
 
 
 def test_a_line_at_a_terminal_is_answered_at_once(
-    run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+    random_run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     answers, prompts = [], []
 
@@ -179,7 +126,7 @@ def test_a_line_at_a_terminal_is_answered_at_once(
             prompts.append(captured.err)
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=typed(), isatty=lambda: True))
-    assert main(["--model", run, "--device", "cpu"]) == 0
+    assert main(["--model", random_run, "--device", "cpu"]) == 0
     assert answers == [1, 1, 1]
     assert prompts == [b"type a line to translate; press Ctrl-D to end\n> > ", b"> ", b"> "]
 
@@ -238,10 +185,10 @@ def test_what_cannot_be_done_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_standard_input_comes_from_is_not_written_over(run: str, tmp_path: Path) -> None:
+def test_what_standard_input_comes_from_is_not_written_over(random_run: str, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text(TEXT)
-    command = [str(Path(sys.executable).with_name("nmt-translate")), "--model", run, "--output", str(text)]
+    command = [str(Path(sys.executable).with_name("nmt-translate")), "--model", random_run, "--output", str(text)]
     with text.open() as stream:
         done = subprocess.run(command, stdin=stream, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "is the same file as standard input; choose another" in done.stderr

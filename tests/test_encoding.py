@@ -15,16 +15,10 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoding import Recipe, encode, encode_split, reason
 from nmt.data.report import REASONS
-from nmt.data.tokenizer import Tokenizers
 from nmt.messages import shown_on
 from tests.recorded_steps import Recorder
 from tests.small_run import options, write_corpus
-from tests.small_translator import small_tokenizers
-
-
-@pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    return small_tokenizers()
+from tests.small_translator import TOKENIZERS
 
 
 def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +34,7 @@ def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_threads_change_no_byte_and_memory_does_not_grow_with_the_text(
-    tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nmt.data.encoding, "UNIT", 200)
     peaks = []
@@ -48,7 +42,7 @@ def test_threads_change_no_byte_and_memory_does_not_grow_with_the_text(
         corpus = FileCorpus.model_validate(write_corpus(tmp_path, train=size)["train"])
         path = tmp_path / f"{threads}-{size}.arrow"
         tracemalloc.start()
-        encode_split(path, corpus, ("en", "fr"), Recipe(tokenizers, Filter()), threads)
+        encode_split(path, corpus, ("en", "fr"), Recipe(TOKENIZERS, Filter()), threads)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert (tmp_path / "1-400.arrow").read_bytes() == (tmp_path / "2-400.arrow").read_bytes()
@@ -111,8 +105,8 @@ def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pyt
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=9), max_size=9))
-def test_repeated_pairs_against_a_plain_list(tokenizers: Tokenizers, units: list[list[int]]) -> None:
-    recipe, seen, pairs = Recipe(tokenizers, Filter(duplicates=True)), set[int](), list[Pair]()
+def test_repeated_pairs_against_a_plain_list(units: list[list[int]]) -> None:
+    recipe, seen, pairs = Recipe(TOKENIZERS, Filter(duplicates=True)), set[int](), list[Pair]()
     for numbers in units:
         new = [Pair(f"{number}", f"{number % 2}") for number in numbers]
         source, target = map(list, zip(*new, strict=True))
@@ -122,8 +116,8 @@ def test_repeated_pairs_against_a_plain_list(tokenizers: Tokenizers, units: list
         pairs += new
 
 
-def test_a_tag_does_not_fill_an_empty_source(tokenizers: Tokenizers) -> None:
+def test_a_tag_does_not_fill_an_empty_source() -> None:
     rows: dict[str, list[Any]] = {"source_text": ["\u200b", "a"], "target_text": ["a", "a"], "links": [[], []]}
-    table, facts = encode(rows, Recipe(tokenizers, tag="▁a"), set())
+    table, facts = encode(rows, Recipe(TOKENIZERS, tag="▁a"), set())
     assert [REASONS[each] for each in facts["reason"].to_pylist()] == ["empty", "kept"]
-    assert [tokenizers.source.pieces(row) for row in table["source"].to_pylist()] == [["▁a", "▁a"]]
+    assert [TOKENIZERS.source.pieces(row) for row in table["source"].to_pylist()] == [["▁a", "▁a"]]

@@ -8,50 +8,43 @@ import numpy as np
 import pytest
 import torch
 
-from nmt.config.schema import Decoding, LearnedTokenizer
+from nmt.config.schema import Decoding
 from nmt.data.corpus import Pair
-from nmt.data.learning import learn
-from nmt.data.tokenizer import Tokenizers
 from nmt.model import Seq2Seq
 from nmt.search import Sampling
 from nmt.translation.forced import BLANK, ForcedDecoding, force
 from nmt.translation.options import SearchOptions
-from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
+from tests.small_translator import ATTENTIONS, BY_WORD, LINES, TOKENIZERS, network, translator_of
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    return small_tokenizers()
-
-
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
-def test_it_is_what_stepping_through_the_pair_gives(tokenizers: Tokenizers, attention: dict[str, object]) -> None:
-    model = network(tokenizers, attention)
+def test_it_is_what_stepping_through_the_pair_gives(attention: dict[str, object]) -> None:
+    model = network(attention)
     pairs = [*map(Pair, LINES, reversed(LINES)), Pair("", "")]
-    for pair, (read, forced) in zip(pairs, force(model, tokenizers, pairs, CPU, batch_tokens=60), strict=True):
+    for pair, (read, forced) in zip(pairs, force(model, TOKENIZERS, pairs, CPU, batch_tokens=60), strict=True):
         ids = [
             [*side.encode([text])[0], side.eos_id]
-            for side, text in zip((tokenizers.source, tokenizers.target), pair, strict=True)
+            for side, text in zip((TOKENIZERS.source, TOKENIZERS.target), pair, strict=True)
         ]
-        assert read == pair and forced.source_pieces == tokenizers.source.pieces(ids[0])
-        assert forced.target_pieces == tokenizers.target.pieces(ids[1])
-        expected, weights = steps(model, tokenizers, *ids)
+        assert read == pair and forced.source_pieces == TOKENIZERS.source.pieces(ids[0])
+        assert forced.target_pieces == TOKENIZERS.target.pieces(ids[1])
+        expected, weights = steps(model, *ids)
         chosen = expected[range(len(ids[1])), ids[1]]
         np.testing.assert_allclose(forced.log_probabilities, chosen, atol=1e-4)
         assert (forced.attention is None) == (attention["type"] == "none")
         if forced.attention is not None:
             np.testing.assert_allclose(forced.attention, weights, atol=1e-5)
-    assert list(force(model, tokenizers, [], CPU)) == []
+    assert list(force(model, TOKENIZERS, [], CPU)) == []
 
 
 @torch.inference_mode()
-def steps(model: Seq2Seq, tokenizers: Tokenizers, source: list[int], target: list[int]) -> tuple[Any, Any]:
+def steps(model: Seq2Seq, source: list[int], target: list[int]) -> tuple[Any, Any]:
     """Log-probabilities of all pieces at each step, (T, V), and attention (T, S), one token at a time."""
     state = model.start(model.encode(torch.tensor([source]), torch.tensor([len(source)])))
     rows, weights = [], []
-    for previous in [tokenizers.target.bos_id, *target[:-1]]:
+    for previous in [TOKENIZERS.target.bos_id, *target[:-1]]:
         log_probabilities, state, attention = model.step(torch.tensor([previous]), state)
         rows.append(log_probabilities[0].numpy())
         weights.append(None if attention is None else attention[0].numpy())
@@ -69,11 +62,9 @@ def test_a_forced_score_is_the_score_that_search_reported(
 ) -> None:
     """Wherever the tokenizer cuts the translation into the pieces that search found: words are always cut so, but for
     two unknown ones side by side. The score of a hypothesis that search cut off has no end symbol."""
-    tokenizers = learn(LearnedTokenizer(type="word"), [Pair(line, line[::-1]) for line in LINES])
-    tokenizers = replace(tokenizers, reverse_source=reverse)
-    model, alpha = network(tokenizers, attention), 0.7
-    with torch.no_grad():
-        model.output.bias[tokenizers.target.eos_id] += 10  # shorter than the greatest length
+    tokenizers = replace(BY_WORD, reverse_source=reverse)
+    model, alpha = network(attention, BY_WORD), 0.7
+    model.output.bias.data[BY_WORD.target.eos_id] += 10  # shorter than the greatest length
     decoding = Decoding(length_penalty=alpha, beam_size=1, batch_tokens=400)
     options = SearchOptions.from_config(decoding, attention=True, **how)
     found = [
@@ -110,9 +101,9 @@ def test_sum_mean_and_length_penalty_by_hand() -> None:
 # --- a stream ---------------------------------------------------------------------------------------------------------
 
 
-def test_pairs_are_read_no_further_than_the_window(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, pairs, read = network(tokenizers, ATTENTIONS[0]), [*map(Pair, LINES, reversed(LINES))], 0
-    expected = list(force(model, tokenizers, pairs, CPU))
+def test_pairs_are_read_no_further_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, pairs, read = network(), [*map(Pair, LINES, reversed(LINES))], 0
+    expected = list(force(model, TOKENIZERS, pairs, CPU))
     monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 3)
     monkeypatch.setattr("nmt.translation.forced.WINDOW", 7)
 
@@ -122,21 +113,21 @@ def test_pairs_are_read_no_further_than_the_window(tokenizers: Tokenizers, monke
             read += 1
             yield pair
 
-    found = force(model, tokenizers, stream(), CPU, batch_tokens=50, keep_attention=False)
+    found = force(model, TOKENIZERS, stream(), CPU, batch_tokens=50, keep_attention=False)
     for number, ((pair, one), (read_pair, other)) in enumerate(zip(expected, found, strict=True), 1):
         assert read <= number + 7
         assert pair == read_pair and one.target_pieces == other.target_pieces and other.attention is None
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)
 
 
-def test_sides_that_are_cut_off_are_told(tokenizers: Tokenizers, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network(tokenizers, ATTENTIONS[0])
+def test_sides_that_are_cut_off_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network()
     monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 1)
     long = " ".join(LINES)
     warnings: list[tuple[str, int, str]] = []
     pairs = [Pair("a", "b"), Pair(long, "b"), Pair("", long), Pair(long, long)]
     how: dict[str, Any] = {"max_source": 20, "max_target": 30, "warn": lambda *warning: warnings.append(warning)}
-    found = list(force(model, tokenizers, pairs, CPU, **how))
+    found = list(force(model, TOKENIZERS, pairs, CPU, **how))
     sizes = [(len(each.source_pieces), len(each.target_pieces)) for _, each in found]
     assert sizes[1][0] == 21 and sizes[2] == (1, 31) and sizes[3] == (21, 31)
     assert warnings == [

@@ -21,7 +21,7 @@ from nmt.translation.options import SearchOptions
 from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
-from tests.small_translator import LINES, network, small_tokenizers, translator_of
+from tests.small_translator import LINES, TOKENIZERS, network, translator_of
 from tests.test_objectives import SPECIALS
 from tests.test_trust import SIZES
 
@@ -63,12 +63,11 @@ def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) 
 @pytest.mark.parametrize("attention", TRANSLATED, ids=lambda attention: str(attention["type"]))
 def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], beam_size: int) -> None:
     """In double precision, so that rounding decides nothing."""
-    tokenizers = small_tokenizers()
     search = SearchOptions(beam_size=beam_size, batch_tokens=400, n_best=beam_size, attention=True)
     found = []
     for device in (torch.device("cpu"), GPU):
-        model = network(tokenizers, attention).double().to(device)
-        found.append(list(translator_of(model, tokenizers, torch.double, device=str(device)).stream(LINES, search)))
+        model = network(attention).double().to(device)
+        found.append(list(translator_of(model, TOKENIZERS, torch.double, device=str(device)).stream(LINES, search)))
     for expected, translation in zip(*found, strict=True):
         assert [each.text for each in translation.hypotheses] == [each.text for each in expected.hypotheses]
         for one, other in zip(translation.hypotheses, expected.hypotheses, strict=True):

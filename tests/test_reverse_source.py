@@ -1,30 +1,17 @@
 """A source that is read last to first: the same run as on text whose words are reversed; users see the text's order."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-import torch
 
 from nmt.config import Config
-from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Tokenizers
-from nmt.translation.forced import force
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import metrics, options, train, write_corpus
-from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers
 
-CPU = torch.device("cpu")
 OPTIONS = SearchOptions(beam_size=3, batch_tokens=1000, n_best=2, attention=True)
-
-
-@pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    return small_tokenizers()
 
 
 def reversed_words(line: str) -> str:
@@ -67,24 +54,3 @@ def test_it_is_the_run_on_reversed_text(tmp_path: Path) -> None:
             assert found.attention is not None and expected.attention is not None
             assert np.array_equal(found.attention[:, :-1], expected.attention[:, -2::-1])
             assert np.array_equal(found.attention[:, -1], expected.attention[:, -1])
-
-
-@pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
-def test_the_network_reads_the_pieces_last_to_first(tokenizers: Tokenizers, attention: dict[str, Any]) -> None:
-    model = network(tokenizers, attention)
-    backwards = replace(tokenizers, reverse_source=True)
-    pairs = [Pair(line, line[::-1]) for line in LINES[:5]] + [Pair("", "")]
-    for pair, forced in force(model, backwards, pairs, CPU):
-        pieces = tokenizers.source.encode([pair.source])[0]
-        source = torch.tensor([[*reversed(pieces), tokenizers.source.eos_id]])
-        target = tokenizers.target.encode([pair.target])[0]
-        assert forced.source_pieces == tokenizers.source.pieces([*pieces, tokenizers.source.eos_id])
-        with torch.inference_mode():
-            previous = torch.tensor([[tokenizers.target.bos_id, *target]])
-            logits, weights = model(source, torch.tensor([source.size(1)]), previous)
-        chosen = logits[0].log_softmax(-1)[range(len(target) + 1), [*target, tokenizers.target.eos_id]]
-        np.testing.assert_allclose(forced.log_probabilities, chosen.numpy(), atol=1e-5)
-        if weights is not None:
-            assert forced.attention is not None
-            as_read = np.concatenate((forced.attention[:, :-1][:, ::-1], forced.attention[:, -1:]), 1)
-            np.testing.assert_allclose(as_read, weights[0].numpy(), atol=1e-5)

@@ -9,7 +9,7 @@ from nmt.errors import DataError
 from nmt.translation.options import SearchOptions
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
 from nmt.translation.translator import PRODUCTS, Translator
-from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
+from tests.small_translator import ATTENTIONS, LINES, network, translator_of
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,7 @@ def test_freed_memory_is_given_back(
     """Blank lines take no time."""
     calls = list[None]()
     monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))
-    tokenizers = small_tokenizers()
-    translator = translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
+    translator = translator_of(network())
     for _ in range(texts):
         assert len(list(translator.stream([line] * lines, SearchOptions()))) == lines
     assert len(calls) == released
@@ -61,6 +60,5 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
         raise AssertionError("oneDNN")
 
     monkeypatch.setattr("nmt.fast.kernels.products._LINEAR", compiled)
-    tokenizers = small_tokenizers()
     for attention in ATTENTIONS:
-        assert list(translator_of(network(tokenizers, attention), tokenizers).stream(LINES[:3], SearchOptions()))
+        assert list(translator_of(network(attention)).stream(LINES[:3], SearchOptions()))

@@ -30,8 +30,7 @@ from nmt.pages.serving.server import LOCAL, known_hosts, listen, make_server
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.translator import Translator
-from tests.small_translator import ATTENTIONS, LINES, network, small_tokenizers, translator_of
-from tests.test_cli_translate import save_run
+from tests.small_translator import LINES, network, save_run, translator_of
 
 LIMITS = Limits(arrival=5.0, seconds=10.0)
 ABOUT = About("tiny", "low", "up")
@@ -363,7 +362,7 @@ def test_too_many_waiting_requests_are_refused_and_those_that_wait_are_answered(
 
 
 def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
-    translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
+    translator = translator_of(network())
     translate = translating(translator, {})
     how = SearchOptions.from_config(translator.decoding, attention=True)
     alone = {line: next(translator.stream([line], how)) for line in LINES}
@@ -396,7 +395,7 @@ def test_weights_are_joined_to_words_and_an_answer_has_not_too_many() -> None:
 
 
 def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:
-    translator = translator_of(network(small_tokenizers(), ATTENTIONS[0]), small_tokenizers())
+    translator = translator_of(network())
     translate = translating(translator, {"beam_size": 4, "n_best": 2})
     assert len(translate(["a"], asked("a"), lambda: None)) == 1
     with pytest.raises(Refused, match="n-best 2"):
@@ -452,7 +451,7 @@ def test_a_port_that_is_taken_is_an_error() -> None:
 
 
 def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:
-    run = save_run(tmp_path / "run", ATTENTIONS[0])
+    run = save_run(tmp_path / "run")
     script = "import sys; from nmt.cli.serve import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", script, "--model", str(run), "--port", "0", "--device", "cpu"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})

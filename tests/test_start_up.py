@@ -12,8 +12,7 @@ from torch import nn
 from nmt.cores import SPINS
 from nmt.model.initialization import Uninitialized
 from tests.small_run import config
-from tests.small_translator import ATTENTIONS
-from tests.test_cli_translate import save_run
+from tests.small_translator import save_run
 from tests.test_docs import PROJECT
 
 COMMANDS = [place.removeprefix("nmt.cli.").removesuffix(":main") for place in PROJECT["scripts"].values()]
@@ -92,7 +91,7 @@ def test_help_of_commands_that_name_only_files_and_runs_imports_no_numpy(tmp_pat
 
 
 def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:
-    save_run(tmp_path / "run", ATTENTIONS[0])
+    save_run(tmp_path / "run")
     (tmp_path / "line.txt").write_text("oak elm\n", "utf-8")
     arguments = ["translate", "--model", "run", "--input", "line.txt", "--output", "line.hyp"]
     [(_, imported)] = run_commands([arguments], ("torch", *UNNEEDED), tmp_path)

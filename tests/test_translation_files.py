@@ -10,7 +10,6 @@ from nmt.cli.translate import main
 from nmt.errors import ConfigError
 from nmt.translation.files import growing
 from tests.small_translator import LINES
-from tests.test_cli_translate import run, save_run  # noqa: F401  (fixtures)
 
 TEXT = "".join(f"{line}\n" for line in [*LINES, "", *LINES])
 COUNT = len(TEXT.splitlines())
@@ -23,8 +22,8 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def translated(run: str, source: Path, output: Path, *options: str) -> str:  # noqa: F811
-    assert main(["--model", run, "--input", str(source), "--output", str(output), *options]) == 0
+def translated(random_run: str, source: Path, output: Path, *options: str) -> str:
+    assert main(["--model", random_run, "--input", str(source), "--output", str(output), *options]) == 0
     return output.read_text("utf-8")
 
 
@@ -34,7 +33,7 @@ SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1
 @pytest.mark.parametrize("options", SEARCHES)
 @pytest.mark.parametrize(("lines", "count"), [(COUNT, 3), (2, 4)], ids=["some lines each", "some without lines"])
 def test_the_shards_joined_are_the_whole(
-    run: str,  # noqa: F811
+    random_run: str,
     source: Path,
     tmp_path: Path,
     options: list[str],
@@ -42,9 +41,9 @@ def test_the_shards_joined_are_the_whole(
     count: int,
 ) -> None:
     source.write_text("".join(TEXT.splitlines(keepends=True)[:lines]), "utf-8")
-    whole = translated(run, source, tmp_path / "whole", *options)
+    whole = translated(random_run, source, tmp_path / "whole", *options)
     parts = [
-        translated(run, source, tmp_path / f"{index}", "--shard", f"{index}/{count}", *options)
+        translated(random_run, source, tmp_path / f"{index}", "--shard", f"{index}/{count}", *options)
         for index in range(1, count + 1)
     ]
     assert "".join(parts) == whole
@@ -53,7 +52,7 @@ def test_the_shards_joined_are_the_whole(
 
 @pytest.mark.parametrize("options", SEARCHES)
 def test_after_a_kill_the_same_command_goes_on(
-    run: str,  # noqa: F811
+    random_run: str,
     source: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -62,27 +61,27 @@ def test_after_a_kill_the_same_command_goes_on(
 ) -> None:
     alignments = tmp_path / "links"
     options = [*options, "--alignments", str(alignments), "--shard", "1/1"]
-    whole, links = translated(run, source, tmp_path / "whole", *options), alignments.read_text()
+    whole, links = translated(random_run, source, tmp_path / "whole", *options), alignments.read_text()
     output = tmp_path / "out"
     rows = options.count("--n-best") + 1
     with monkeypatch.context() as patch:
         patch.setattr("nmt.cli.files.Output.write", _killed_after(2 * 7))
         with pytest.raises(SystemExit):
-            translated(run, source, output, *options)
+            translated(random_run, source, output, *options)
     assert not output.exists()
     with (tmp_path / "out.partial").open("a") as file:
         file.write("half a li")  # the kill came while a line was written
     capsys.readouterr()
-    assert translated(run, source, output, *options) == whole
+    assert translated(random_run, source, output, *options) == whole
     assert alignments.read_text() == links
     assert "after 7 lines" in capsys.readouterr().err and len(whole.splitlines()) == rows * COUNT
 
 
-def test_another_search_starts_over(run: str, source: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_another_search_starts_over(random_run: str, source: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     (tmp_path / "out.partial").write_text("of another model\n")
     (tmp_path / "out.partial.json").write_text(json.dumps({"models": []}))
-    assert "of another model" not in translated(run, source, output)
+    assert "of another model" not in translated(random_run, source, output)
 
 
 def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
@@ -101,8 +100,8 @@ def test_an_older_output_stays_until_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "x", "1/", "1"])
-def test_a_wrong_shard_is_refused(run: str, source: Path, shard: str) -> None:  # noqa: F811
-    assert main(["--model", run, "--input", str(source), "--shard", shard]) == 2
+def test_a_wrong_shard_is_refused(random_run: str, source: Path, shard: str) -> None:
+    assert main(["--model", random_run, "--input", str(source), "--shard", shard]) == 2
 
 
 def _killed_after(writes: int) -> Any:

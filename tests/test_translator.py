@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS
-from nmt.data.tokenizer import Tokenizer, Tokenizers
+from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
 from nmt.fast import PlainSearch
 from nmt.fast.search_network import FastSearch
@@ -26,25 +26,20 @@ from nmt.translation.searching import Line, lines_for, most_rows, side_by_side
 from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
 from tests.small_run import config, train
-from tests.small_translator import ATTENTIONS, LINES, WORDS, network, small_tokenizers, translator_of
+from tests.small_translator import ATTENTIONS, LINES, TOKENIZERS, WORDS, network, translator_of
 
 GREEDY = SearchOptions(beam_size=1, batch_tokens=400)
 BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4)
 
 
-@pytest.fixture(scope="module")
-def tokenizers() -> Tokenizers:
-    return small_tokenizers()
-
-
 @pytest.fixture(scope="module", params=ATTENTIONS, ids=lambda attention: str(attention["type"]))
-def translator(request: pytest.FixtureRequest, tokenizers: Tokenizers) -> Translator:
-    return translator_of(network(tokenizers, request.param), tokenizers)
+def translator(request: pytest.FixtureRequest) -> Translator:
+    return translator_of(network(request.param))
 
 
 @pytest.fixture(scope="module")
-def bahdanau(tokenizers: Tokenizers) -> Translator:
-    return translator_of(network(tokenizers, ATTENTIONS[0]), tokenizers)
+def bahdanau() -> Translator:
+    return translator_of(network())
 
 
 def with_(options: SearchOptions, **changes: object) -> SearchOptions:
@@ -58,16 +53,16 @@ def texts(translations: Iterator[Translation]) -> list[str]:
 # --- sameness ---------------------------------------------------------------------------------------------------------
 
 
-def test_translations_obey_the_rules_and_the_bounds_of_their_length(tokenizers: Tokenizers) -> None:
+def test_translations_obey_the_rules_and_the_bounds_of_their_length() -> None:
     """A model that ends as soon as it may gives each line its least length; one that never ends gives the greatest, and
     repeats no pair."""
-    model = network(tokenizers, ATTENTIONS[0])
-    eos = model.output.bias.data[tokenizers.target.eos_id]
+    model = network()
+    eos = model.output.bias.data[TOKENIZERS.target.eos_id]
     eos += 1e3
-    ended = list(translator_of(model, tokenizers).stream(LINES, with_(BEAM, min_length_factor=1.0)))
+    ended = list(translator_of(model).stream(LINES, with_(BEAM, min_length_factor=1.0)))
     assert [len(each.pieces) for each in ended] == [len(each.source_pieces) for each in ended]
     eos -= 2e3
-    endless = translator_of(model, tokenizers)
+    endless = translator_of(model)
     for each in endless.stream(LINES, with_(GREEDY, no_repeat_ngram=2)):
         assert len({*zip(each.pieces, each.pieces[1:], strict=False)}) == max(0, len(each.pieces) - 1)
     for options in (with_(GREEDY, max_length_factor=1.5), with_(BEAM, max_length_factor=1.5)):
@@ -90,7 +85,7 @@ def test_output_does_not_depend_on_batches_windows_or_neighbours(
                 [each.score for each in other.hypotheses], rel=1e-5
             )
     if options.sampling is None:  # else a sample depends on the line's number
-        places = random.Random(2).choices(range(len(LINES)), k=150)
+        places = random.Random(2).choices(range(len(LINES)), k=60)
         found = translator.stream([LINES[place] for place in places], options)
         assert [each.text for each in found] == [expected[place].text for place in places]
 
@@ -136,7 +131,7 @@ def test_lines_are_counted_batch_by_batch_before_they_come_out(bahdanau: Transla
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])), max_size=6))
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_any_text_gives_a_line_for_a_line(bahdanau: Translator, lines: list[str]) -> None:
     nasty = [*lines, "\x00", "a\x00b", "a\rb", "a\u2028b\u0085c", "日本 😀 \u202e\u0301", "</s> <s> <unk> ⁇"]
     for options in (GREEDY, BEAM):
@@ -186,9 +181,9 @@ def test_lines_are_read_no_further_than_the_window(
 # --- the model --------------------------------------------------------------------------------------------------------
 
 
-def test_a_model_in_training_is_not_disturbed(tokenizers: Tokenizers) -> None:
-    model = network(tokenizers, ATTENTIONS[0]).train()
-    translator = translator_of(model, tokenizers)
+def test_a_model_in_training_is_not_disturbed() -> None:
+    model = network().train()
+    translator = translator_of(model)
     with evaluating(model):
         first, second = (texts(translator.stream(LINES, GREEDY, window=window)) for window in (8, 4096))
     assert model.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
