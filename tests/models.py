@@ -1,11 +1,13 @@
 """Small networks and batches that the tests share."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nmt.config import schema
+from nmt.data.batching import Batch, Specials, collate
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.attention import ScoredAttention
 
@@ -161,6 +163,17 @@ def small_model(variant: str | dict[str, Any] = "bahdanau", seed: int = 1, **sec
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.5, 0.5)
     return model.double().eval()
+
+
+SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
+
+
+def random_batch(sources: Sequence[int], targets: Sequence[int], seed: int = 1) -> Batch:
+    """Pairs of random tokens, by the lengths of their sides."""
+    generator = torch.Generator().manual_seed(seed)
+    read = [torch.randint(3, SOURCE, (length,), generator=generator).numpy() for length in sources]
+    written = [torch.randint(3, TARGET, (length,), generator=generator).numpy() for length in targets]
+    return collate(read, written, SPECIALS)
 
 
 def score(kind: str, state: int = 4, annotation: int = 4, **options: Any) -> ScoredAttention:

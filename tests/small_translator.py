@@ -76,16 +76,14 @@ def translator_of(
 def save_run(
     path: Path,
     attention: dict[str, Any] = ATTENTIONS[0],
-    languages: tuple[str, str] = ("x", "y"),
     tokenizers: Tokenizers = TOKENIZERS,
     eos: float = 0.0,
 ) -> Path:
     """A run directory as nmt-train leaves it, with random weights; ``eos`` is added to the bias of the end symbol."""
-    direction = {"source_language": languages[0], "target_language": languages[1]}
     files = {"source": "a", "target": "b"}
     config = Config.model_validate(
         {
-            "data": {**direction, "train": files, "validation": files},
+            "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files},
             "tokenizer": {"type": "bpe", "vocabulary": 90},
             "model": model_section(attention).model_dump(),
             "training": {"updates": 1},

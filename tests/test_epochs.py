@@ -19,11 +19,8 @@ from nmt.data.encoded import EncodedCorpus, epoch_rows
 from nmt.data.epochs import Position, training_batches
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
-from nmt.training.train import train as train_run
-from nmt.training.world import World
 from tests.comparison import differences
-from tests.processes import run_processes
-from tests.small_run import metrics, options, train, train_whole_and_in_parts, write_corpus
+from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
 
 BPE = {"type": "bpe", "vocabulary": 40}
 WORD = {"type": "word", "vocabulary": 50}
@@ -245,24 +242,3 @@ def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> 
     for key, section in (("data.train.mix.back", {"data": data}), ("tokenizer.dropout", {"tokenizer": tokenizer})):
         with pytest.raises(ConfigError, match=f"{key}.* was .* and is now"):
             train(whole.model_copy(update=section), resume=True)
-
-
-def trained(world: World, chosen: Config) -> None:
-    train_run(chosen, say=lambda line: None, world=world)
-
-
-def test_two_processes_end_with_the_bytes_of_one(tmp_path: Path) -> None:
-    """Both sample the epochs whose batches they deal out; updates go over the end of an epoch."""
-    dropout = {"dropout": dict.fromkeys(("embedding", "annotation", "readout"), 0.0)}
-    how: dict[str, Any] = {"updates": 6, "batch_tokens": 1200, "log_every": 1, **dropout}
-    one, two = (
-        configuration(tmp_path, DROPOUT, **how, accumulation=accumulation).model_copy(
-            update={"output": str(tmp_path / name)}
-        )
-        for name, accumulation in (("one", 2), ("two", 1))
-    )
-    train(one)
-    run_processes(trained, 2, two)
-    assert max(line["epoch"] for line in metrics(tmp_path / "one", "train")) > 1
-    for file in ("checkpoints/last/model.safetensors", "test.hypotheses.txt"):
-        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()

@@ -4,28 +4,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
 from nmt.fast import PlainSearch, search
 from nmt.fast.kernels.products import Int8Linear, multiplies_int8, quantize
-from nmt.model import Seq2Seq, build_model
 from nmt.model.attention import AdditiveAttention
 from nmt.model.decoders import RecurrentDecoder
 from nmt.search import Searchable
-from tests.models import SOURCE, TARGET, VARIANTS, model_config
+from tests.models import SOURCE, TARGET, VARIANTS, small_model
 
 LENGTHS = torch.tensor([1, 5, 2])
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
-
-
-def network(attention: str) -> Seq2Seq:
-    torch.manual_seed(1)
-    model = build_model(model_config(attention), SOURCE, TARGET).eval()
-    for parameter in model.parameters():
-        nn.init.uniform_(parameter, -0.5, 0.5)
-    return model
 
 
 def walk(searched: Searchable[Any], beam_size: int = 2) -> list[tuple[Tensor, Tensor | None]]:
@@ -49,7 +40,7 @@ def test_fast_steps_are_the_plain_steps(
     attention: str, beam_size: int, largest_table: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", largest_table)
-    model = network(attention).double()
+    model = small_model(attention)
     with torch.inference_mode():
         plain, fast = (walk(search(model, torch.double, kernels), beam_size) for kernels in KERNELS)
     for (expected, expected_weights), (found, weights) in zip(plain, fast, strict=True):
@@ -63,7 +54,7 @@ def test_fast_steps_are_the_plain_steps(
 def test_greedy_search_applies_nothing_ahead() -> None:
     """It would save nothing and need more memory."""
     for beam_size in (1, 2):
-        searched = search(network("bahdanau"), torch.float32)
+        searched = search(small_model("bahdanau").float(), torch.float32)
         with torch.inference_mode():
             memory = searched.start(searched.encode(torch.ones(3, 5).long(), LENGTHS), beam_size).memory
         assert (memory.values is None) == (beam_size == 1)
@@ -71,7 +62,7 @@ def test_greedy_search_applies_nothing_ahead() -> None:
 
 @pytest.mark.parametrize("attention", VARIANTS)
 def test_other_precisions_are_close(attention: str) -> None:
-    model = network(attention)
+    model = small_model(attention).float()
     if isinstance(search(model, torch.float32), PlainSearch):
         return
     with torch.inference_mode():
@@ -84,7 +75,7 @@ def test_other_precisions_are_close(attention: str) -> None:
 
 
 def test_saturated_energies_overflow_nothing() -> None:
-    model = network("bahdanau")
+    model = small_model("bahdanau").float()
     assert isinstance(model.decoder, RecurrentDecoder)
     attention = model.decoder.attention
     assert isinstance(attention, AdditiveAttention)
@@ -133,7 +124,7 @@ def test_the_largest_numbers_do_not_overflow() -> None:
 
 def test_int8_needs_a_processor_that_multiplies_it_and_fast_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="int8 needs kernels: auto"):
-        search(network("bahdanau"), torch.int8, "plain")
+        search(small_model("bahdanau").float(), torch.int8, "plain")
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True})
     with pytest.raises(ConfigError, match="VNNI"):
-        search(network("bahdanau"), torch.int8)
+        search(small_model("bahdanau").float(), torch.int8)

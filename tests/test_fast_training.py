@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt import fast
 from nmt.config.schema import Kernels
@@ -17,8 +17,8 @@ from nmt.fast.kernels.recurrence import Walked, cell_sequence
 from nmt.fast.kernels.torch_steps import DotAttentionSteps
 from nmt.fast.recurrent import WALKED, reads
 from nmt.fast.teacher_forcing import unroll_of
-from nmt.model import Seq2Seq, build_model
-from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, forward, model_config
+from nmt.model import Seq2Seq
+from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, forward, small_model
 
 LENGTHS, STEPS = [5, 2, 1], 4
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
@@ -30,13 +30,9 @@ Outcome = tuple[Tensor, Tensor | None, dict[str, Tensor]]
 
 
 def network(name: str, *, seed: int = 1, dropout: dict[str, float] = NO_DROPOUT) -> Seq2Seq:
-    torch.manual_seed(seed)
     variant, deep, _ = name.partition(", two layers")
     layers = {"encoder": {"hidden": 4, "layers": 2}} if deep else {}
-    model = build_model(model_config(variant, **layers, dropout=dropout), SOURCE, TARGET).double()
-    for parameter in model.parameters():
-        nn.init.uniform_(parameter, -0.5, 0.5)
-    return model
+    return small_model(variant, seed, **layers, dropout=dropout).train()
 
 
 def outcome(model: Seq2Seq, kernels: Kernels, lengths: list[int] = LENGTHS, steps: int = STEPS) -> Outcome:

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Batch, collate
 from nmt.data.dataset import prepare
 from nmt.device import FORMATS
 from nmt.model import build_model
@@ -18,11 +17,10 @@ from nmt.training.machine import Machine, disagreement
 from nmt.training.objective import TeacherForcing
 from nmt.training.train import make_model
 from nmt.translation.options import SearchOptions
-from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, model_config
+from tests.models import ATTENTIONS, SOURCE, SPECIALS, TARGET, VARIANTS, model_config, random_batch
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
 from tests.small_translator import LINES, TOKENIZERS, network, translator_of
-from tests.test_objectives import SPECIALS
 from tests.test_trust import SIZES
 
 pytestmark = [
@@ -92,20 +90,13 @@ def test_graphs_give_the_gradients_of_the_eager_path(
     """Two shapes in turns, so that each is computed, recorded and replayed, and two batches an update; in between, the
     model is looked at."""
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
-    generator = torch.Generator().manual_seed(1)
-
-    def batch(longest: int) -> Batch:
-        lengths = torch.randint(1, longest, (6,), generator=generator).tolist()
-        sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in lengths]
-        targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in lengths]
-        return collate(sources, targets, SPECIALS)
-
     torch.manual_seed(1)
     model = build_model(model_config(attention), SOURCE, TARGET).to(GPU)
     eager = EagerGradients(model, TeacherForcing(smoothing), GPU, precision, "auto")
     graphs = GraphedGradients(eager, SPECIALS)
     for _ in range(4):
-        one, other = batch(7), batch(15)
+        lengths = (torch.randint(1, longest, (6,)).tolist() for longest in (7, 15))
+        one, other = (random_batch(each, each) for each in lengths)
         found = []
         for compute in (eager, graphs):
             graphs.reset()

@@ -6,19 +6,17 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.config.schema import Kernels
-from nmt.data.batching import Batch, collate
-from nmt.fast.kernels.output_loss import output_loss
-from nmt.model.seq2seq import cross_entropy
+from nmt.data.batching import Batch
 from nmt.training import gradients
 from nmt.training.gradients import Accumulation, EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
 from nmt.training.world import ONE_PROCESS
 from tests import graphs_on_cpu
-from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, small_model
-from tests.test_objectives import SPECIALS, batch
+from tests.models import ATTENTIONS, SPECIALS, VARIANTS, random_batch, small_model
+from tests.test_objectives import batch
 
 CPU = torch.device("cpu")
 
@@ -48,21 +46,6 @@ def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, ke
     torch.testing.assert_close(one, other, rtol=1e-12, atol=0)
     for name, gradient in first.items():
         torch.testing.assert_close(second[name], gradient, rtol=1e-9, atol=1e-14, msg=name)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_rows_that_do_not_count(smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.fast.kernels.output_loss.CHUNK", 3)
-    torch.manual_seed(3)
-    readouts, output = torch.randn(7, 4).double().requires_grad_(), nn.Linear(4, 5).double()
-    targets, counted = torch.randint(5, (7,)), torch.tensor([1, 0, 1, 1, 0, 0, 1], dtype=torch.bool)
-    found = output_loss(readouts, output.weight, output.bias, targets, smoothing, counted)
-    plain = cross_entropy(readouts[counted], output, targets[counted], smoothing)
-    torch.testing.assert_close(found, plain, rtol=1e-12, atol=1e-12)
-    wanted = (readouts, output.weight, output.bias)
-    torch.testing.assert_close(
-        torch.autograd.grad(found[0], wanted), torch.autograd.grad(plain[0], wanted), rtol=1e-10, atol=1e-12
-    )
 
 
 def graphs_of(monkeypatch: pytest.MonkeyPatch, attention: str = "bahdanau") -> GraphedGradients:
@@ -114,13 +97,10 @@ def test_graphs_give_the_gradients_of_the_eager_path(
     graphs = graphs_of(monkeypatch, attention)
     eager, model = graphs.eager, graphs.eager.model
     gradient_sum = Accumulation(model, ONE_PROCESS, 3)
-    generator = torch.Generator().manual_seed(1)
 
     def drawn(longest: int, sentences: int = 6) -> Batch:
-        lengths = torch.randint(1, longest, (sentences,), generator=generator).tolist()
-        sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in lengths]
-        targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in lengths]
-        return collate(sources, targets, SPECIALS)
+        lengths = torch.randint(1, longest, (sentences,)).tolist()
+        return random_batch(lengths, lengths)
 
     for _ in range(4):
         *others, last = drawn(5, 2), graphs.prepared(drawn(7)), graphs.prepared(drawn(15))

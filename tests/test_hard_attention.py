@@ -16,8 +16,7 @@ from nmt.model.decoders import RecurrentDecoder
 from nmt.model.hard import GumbelAttention, HardAttention, NoisyMemory, SampledAttention
 from nmt.training.gradients import POSITIONS, filled_up
 from nmt.training.objective import ExactMarginal, Reinforce, teacher_forcing, with_noise
-from tests.models import model_config, score, small_model
-from tests.test_objectives import SPECIALS
+from tests.models import SPECIALS, model_config, score, small_model
 
 AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
 REINFORCE: dict[str, Any] = {"type": "reinforce", "entropy": 0.0}

@@ -41,13 +41,15 @@ def numpy_loss(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: 
     return float(-(smoothed * log_probabilities).sum()), float(-(gold * log_probabilities).sum())
 
 
-def fused_and_plain(given: Inputs, smoothing: float) -> list[list[Tensor]]:
-    """Objective, likelihood, gradients of readouts, weight, bias. The objective is scaled as training does."""
+def fused_and_plain(given: Inputs, smoothing: float, counted: Tensor | None = None) -> list[list[Tensor]]:
+    """Objective, likelihood, gradients of readouts, weight, bias; of some rows, or of all. The objective is scaled as
+    training does."""
     readouts, output, targets = given
+    rows = slice(None) if counted is None else counted
     results = []
     for objective, likelihood in (
-        output_loss(readouts, output.weight, output.bias, targets, smoothing),
-        cross_entropy(readouts, output, targets, smoothing),
+        output_loss(readouts, output.weight, output.bias, targets, smoothing, counted),
+        cross_entropy(readouts[rows], output, targets[rows], smoothing),
     ):
         gradients = torch.autograd.grad(objective / 7, (readouts, output.weight, output.bias))
         results.append([objective, likelihood, *gradients])
@@ -88,10 +90,12 @@ def test_bf16_logits_are_normalized_in_fp32() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("all_count", [True, False])
 @pytest.mark.parametrize("rows", [1, 4, 11])
-def test_fused_equals_plain(rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_equals_plain(rows: int, all_count: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "CHUNK", 4)
-    for fused, plain in zip(*fused_and_plain(inputs(rows), smoothing), strict=True):
+    counted = None if all_count else torch.arange(rows) % 3 != 1
+    for fused, plain in zip(*fused_and_plain(inputs(rows), smoothing, counted), strict=True):
         assert fused.shape == plain.shape
         torch.testing.assert_close(fused, plain, rtol=1e-10, atol=1e-10)
 

@@ -145,13 +145,6 @@ def test_luong_steps_by_the_papers_equations(score: str, units: int | None, feed
 # --- parameters -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tie", ["target", "all"])
-def test_tied_embeddings_are_one_tensor(tie: str) -> None:
-    model = build_model(model_config(embeddings={"size": 5, "tie": tie}), TARGET, TARGET)
-    assert model.output.weight is model.target_embedding.weight
-    assert (model.source_embedding.weight is model.target_embedding.weight) == (tie == "all")
-
-
 def test_the_readout_has_the_configured_width_or_that_of_an_embedding() -> None:
     for decoder, width in (({"hidden": 8, "readout": 3}, 3), ({"hidden": 8}, 5)):
         model = build_model(model_config("luong dot", decoder=decoder), SOURCE, TARGET)

@@ -19,7 +19,7 @@ from nmt.config.schema import (
     LinearSampling,
     Training,
 )
-from nmt.data.batching import Batch, Specials, collate
+from nmt.data.batching import Batch, collate
 from nmt.errors import ConfigError
 from nmt.model import Seq2Seq
 from nmt.training.gradients import EagerGradients, filled_up
@@ -34,9 +34,8 @@ from nmt.training.objective import (
     objective_of,
     reference_share,
 )
-from tests.models import SOURCE, TARGET, VARIANTS, model_config, small_model
+from tests.models import SPECIALS, TARGET, VARIANTS, model_config, random_batch, small_model
 
-SPECIALS = Specials(source_pad=0, source_eos=2, target_pad=0, target_bos=1, target_eos=2)
 SOFT = [name for name in VARIANTS if getattr(model_config(name).attention, "hard", None) is None]
 """Networks for teacher forcing; hard attention has objectives of its own, which are tested with it."""
 ATTENDING = [name for name in SOFT if small_model(name).attends]
@@ -45,10 +44,7 @@ ALWAYS, NEVER = LinearSampling(type="linear", slope=0.0), LinearSampling(type="l
 
 def batch(links: bool = False) -> Batch:
     """Three pairs; of their target pieces every second one has links, to two source pieces."""
-    generator = torch.Generator().manual_seed(1)
-    sources = [torch.randint(3, SOURCE, (n,), generator=generator).numpy() for n in (3, 1, 6)]
-    targets = [torch.randint(3, TARGET, (n,), generator=generator).numpy() for n in (2, 5, 4)]
-    pairs = collate(sources, targets, SPECIALS)
+    pairs = random_batch((3, 1, 6), (2, 5, 4))
     if not links:
         return pairs
     given = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1))

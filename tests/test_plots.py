@@ -4,7 +4,6 @@ import csv
 import json
 import os
 import struct
-import warnings
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -124,13 +123,6 @@ def test_a_missing_font_is_named_with_its_packages_once(monkeypatch: pytest.Monk
         assert render(drawn("latin हिन्दी 直接の 우리 🫠"))
     [message] = [str(each.message) for each in caught]
     assert all(package in message for package in ("fonts-noto-core", "fonts-noto-cjk", "fonts-symbola"))
-
-
-@pytest.mark.parametrize("text", ["▁piece …", "Ærøskøbing Ελλάδα Русский", ARABIC, "می\u200cخواهم"])
-def test_the_font_of_matplotlib_has_most_of_europe_and_the_near_east(text: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        png(drawn(text))
 
 
 def test_only_a_text_that_needs_them_has_other_fonts(monkeypatch: pytest.MonkeyPatch) -> None:

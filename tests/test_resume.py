@@ -22,11 +22,6 @@ from tests.small_run import Stop, config, metrics, train, train_whole_and_in_par
 from tests.test_checkpoint import Crash, crash_at_rename
 
 
-def assert_same_run(one: Path, other: Path) -> None:
-    """Weights, optimizer, random numbers, progress, metrics and translations alike in every bit; times may differ."""
-    assert differences(one, other) == []
-
-
 def train_until_crash(configuration: Config, update: int = 0, method: str = "update", **how: Any) -> None:
     """Train, and crash where ``Trainer.method`` is called after so many updates."""
     real = getattr(Trainer, method)
@@ -55,7 +50,7 @@ def test_stopped_and_resumed_is_never_stopped(folder: Path, tmp_path: Path) -> N
         "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5},
     }
     train_whole_and_in_parts(config(folder, **options), tmp_path)
-    assert_same_run(tmp_path / "parts", tmp_path / "whole")
+    assert differences(tmp_path / "parts", tmp_path / "whole") == []
     assert RunDirectory(tmp_path / "parts").training("last").state["scale"] < 1
 
 
@@ -70,7 +65,7 @@ def test_a_crash_after_a_change_repeats_the_change(folder: Path) -> None:
     assert run.training("last").state["position"] == {"epoch": 0, "batch": 3}
     train_until_crash(config(folder, output="changed and crashed", **smaller), resume=True)
     train(config(folder, output="changed and crashed", **smaller), resume=True)
-    assert_same_run(folder / "changed", folder / "changed and crashed")
+    assert differences(folder / "changed", folder / "changed and crashed") == []
 
 
 def test_an_older_checkpoint_is_from_before_later_changes(folder: Path) -> None:
@@ -98,7 +93,7 @@ def test_a_crash_goes_back_to_the_last_save(folder: Path) -> None:
     train_until_crash(crashed, 3, resume=True)
     assert metrics(run)[-1]["step"] == 3  # beyond the checkpoint, which is of update 2
     assert "resumed after update 2" in train(crashed, resume=True)
-    assert_same_run(run, folder / "calm")
+    assert differences(run, folder / "calm") == []
 
 
 def test_nothing_takes_its_place_before_it_is_on_the_disk(
@@ -188,7 +183,7 @@ def test_stopped_whenever_it_asks_and_resumed_is_never_stopped(folder: Path) -> 
         assert not (run / "test.hypotheses.txt").exists() and not (run / "test.scores.json").exists()
         begun = RunDirectory(run).training("last").state["update"]
         assert f"resumed after update {begun}" in train(parts, resume=True)
-        assert_same_run(run, folder / "asked")
+        assert differences(run, folder / "asked") == []
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -226,7 +221,7 @@ def test_a_crash_after_falling_back_loses_nothing(
         with pytest.raises(Crash):
             train(damaged, resume=True)
     assert "resumed after update 4" in train(damaged, resume=True)
-    assert_same_run(run.path, six)
+    assert differences(run.path, six) == []
 
 
 def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, six: Path, five: Path, tmp_path: Path) -> None:
@@ -240,7 +235,7 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, six: Pa
     [line] = [line for line in said if "goes on without it" in line]
     assert line.startswith(f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file (")
     assert line.endswith(f"; it has {size - 1:,} bytes); training goes on without it")
-    assert_same_run(run.path, six)
+    assert differences(run.path, six) == []
 
 
 def test_a_state_or_a_manifest_that_does_not_fit_is_named(folder: Path, five: Path, tmp_path: Path) -> None:
