@@ -26,8 +26,7 @@ from tests.models import ATTENTIONS, RECURRENT, forward, model_config, small_mod
 from tests.small_run import config, train
 
 SCRIPT = Path(__file__).with_name("web.mjs")
-HEADS = {"heads", "heads of location", "heads after, local"}
-SYSTEMS = sorted((ATTENTIONS | RECURRENT).keys() - HEADS)
+SYSTEMS = sorted((ATTENTIONS | RECURRENT).keys())
 TIED = {"embeddings": {"size": 5, "tie": "all"}}
 
 
@@ -64,9 +63,9 @@ def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tm
         torch.testing.assert_close(got, weights[0].float(), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("variant", ["heads", "transformer", "transformer encoder, recurrent decoder"])
+@pytest.mark.parametrize("variant", ["transformer", "transformer encoder, recurrent decoder"])
 def test_a_network_that_the_engine_does_not_run_is_refused(variant: str) -> None:
-    with pytest.raises(ConfigError, match=r"^model\.(attention\.heads|encoder\.type): "):
+    with pytest.raises(ConfigError, match=r"^model\.encoder\.type: "):
         refuse_unknown_parts(model_config(variant))
 
 

@@ -13,9 +13,9 @@ const answers = {
   /** Log-probabilities and weights under teacher forcing. */
   steps: ({ model, weights, source, target }) => {
     const network = new Network(model, readSafetensors(bytes(weights).buffer));
-    let state = network.start(network.encode(source));
+    let state = network.start(source);
     return target.map((token) => {
-      const step = network.step(token, state);
+      const [step] = network.step([token], [state]);
       state = step.state;
       return { logProbs: Array.from(step.logProbs), weights: step.weights ? Array.from(step.weights) : null };
     });

@@ -52,8 +52,6 @@ def refuse_unknown_parts(model: schema.Model) -> None:
     if isinstance(attention, schema.ScoredAttention):
         if (kind := attention.score.type) not in SCORES:
             problems.append(f"model.attention.score: the engine has {', '.join(SCORES)}, not '{kind}'")
-        if attention.heads > 1:
-            problems.append(f"model.attention.heads: the engine has attention of one head, not of {attention.heads}")
     elif attention.type != "none":
         problems.append(f"model.attention.type: the engine has no attention '{attention.type}'")
     if problems:

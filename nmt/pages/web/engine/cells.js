@@ -1,6 +1,6 @@
 /** Recurrent cells, as in nmt/model/cells.py: how a state is updated by the input's part of the gates. */
 
-import { added, sigmoid } from "./weights.js";
+import { added, joined, LayerNorm, sigmoid } from "./weights.js";
 
 /**
  * @typedef {import("./weights.js").Part} Part
@@ -15,7 +15,7 @@ import { added, sigmoid } from "./weights.js";
  * @typedef {object} Cell
  * @property {number} hidden units of the output
  * @property {number} width units of the state
- * @property {(gates: Float32Array, state: Float32Array) => Float32Array} step
+ * @property {(gates: Float32Array[], states: Float32Array[]) => Float32Array[]} step of several rows
  * @property {(state: Float32Array) => Float32Array} output
  */
 
@@ -23,27 +23,16 @@ import { added, sigmoid } from "./weights.js";
 class Norm {
   /** @param {Part} part */
   constructor(part) {
-    /** @type {{gain: Float32Array, shift: Float32Array}[]} */
+    /** @type {LayerNorm[]} */
     this.groups = [];
-    for (let i = 0; part.has(`norms.${i}`); i += 1) {
-      this.groups.push({ gain: part.tensor(`norms.${i}.weight`).data, shift: part.tensor(`norms.${i}.bias`).data });
-    }
+    for (let i = 0; part.has(`norms.${i}`); i += 1) this.groups.push(new LayerNorm(part.part(`norms.${i}`)));
   }
 
   /** @param {Float32Array} gates @returns {Float32Array} */
   apply(gates) {
     if (!this.groups.length) return gates;
-    const normalized = new Float32Array(gates.length);
     let from = 0;
-    for (const { gain, shift } of this.groups) {
-      const units = gates.subarray(from, from + gain.length);
-      const mean = units.reduce((a, b) => a + b, 0) / units.length;
-      const variance = units.reduce((sum, unit) => sum + (unit - mean) ** 2, 0) / units.length;
-      const scale = 1 / Math.sqrt(variance + 1e-5);
-      units.forEach((unit, i) => (normalized[from + i] = (unit - mean) * scale * gain[i] + shift[i]));
-      from += gain.length;
-    }
-    return normalized;
+    return joined(...this.groups.map((norm) => norm.apply(gates.subarray(from, (from += norm.gain.length)))));
   }
 }
 
@@ -59,18 +48,23 @@ class Gru {
     this.candidateNorm = new Norm(part.part("candidate_norm"));
   }
 
-  /** @param {Float32Array} gates @param {Float32Array} state */
-  step(gates, state) {
+  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
+  step(gates, states) {
     const n = this.hidden;
-    const x = this.inputNorm.apply(gates);
-    const u = this.recurrentNorm.apply(this.recurrent.apply(state));
-    const reset = state.map((_, i) => sigmoid(x[i] + u[i]));
+    const inputs = gates.map((each) => this.inputNorm.apply(each));
+    const recurrents = this.recurrent.all(states).map((each) => this.recurrentNorm.apply(each));
+    const resets = states.map((state, r) => state.map((_, i) => sigmoid(inputs[r][i] + recurrents[r][i])));
     // the reset gate after the product of the candidate, as in cuDNN, or before it (Cho et al. 2014)
-    const before = this.candidate && this.candidateNorm.apply(this.candidate.apply(state.map((s, i) => reset[i] * s)));
-    return state.map((s, i) => {
-      const update = sigmoid(x[n + i] + u[n + i]);
-      const candidate = Math.tanh(x[2 * n + i] + (before ? before[i] : reset[i] * u[2 * n + i]));
-      return (1 - update) * candidate + update * s;
+    const before = this.candidate
+      ?.all(states.map((state, r) => state.map((s, i) => resets[r][i] * s)))
+      .map((each) => this.candidateNorm.apply(each));
+    return states.map((state, r) => {
+      const [x, u, reset] = [inputs[r], recurrents[r], resets[r]];
+      return state.map((s, i) => {
+        const update = sigmoid(x[n + i] + u[n + i]);
+        const candidate = Math.tanh(x[2 * n + i] + (before ? before[r][i] : reset[i] * u[2 * n + i]));
+        return (1 - update) * candidate + update * s;
+      });
     });
   }
 
@@ -92,17 +86,20 @@ class Lstm {
     this.memoryNorm = new Norm(part.part("memory_norm"));
   }
 
-  /** @param {Float32Array} gates @param {Float32Array} state */
-  step(gates, state) {
+  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
+  step(gates, states) {
     const n = this.hidden;
-    const g = added(this.inputNorm.apply(gates), this.recurrentNorm.apply(this.recurrent.apply(this.output(state))));
-    const next = new Float32Array(2 * n);
-    for (let i = 0; i < n; i += 1) {
-      next[n + i] = sigmoid(g[n + i]) * state[n + i] + sigmoid(g[i]) * Math.tanh(g[2 * n + i]);
-    }
-    const shown = this.memoryNorm.apply(next.subarray(n));
-    for (let i = 0; i < n; i += 1) next[i] = sigmoid(g[3 * n + i]) * Math.tanh(shown[i]);
-    return next;
+    const recurrents = this.recurrent.all(states.map((state) => this.output(state)));
+    return states.map((state, r) => {
+      const g = added(this.inputNorm.apply(gates[r]), this.recurrentNorm.apply(recurrents[r]));
+      const next = new Float32Array(2 * n);
+      for (let i = 0; i < n; i += 1) {
+        next[n + i] = sigmoid(g[n + i]) * state[n + i] + sigmoid(g[i]) * Math.tanh(g[2 * n + i]);
+      }
+      const shown = this.memoryNorm.apply(next.subarray(n));
+      for (let i = 0; i < n; i += 1) next[i] = sigmoid(g[3 * n + i]) * Math.tanh(shown[i]);
+      return next;
+    });
   }
 
   /** @param {Float32Array} state */
@@ -119,12 +116,14 @@ class Ssru {
     this.inputNorm = new Norm(part.part("input_norm"));
   }
 
-  /** @param {Float32Array} gates @param {Float32Array} state */
-  step(gates, state) {
-    const x = this.inputNorm.apply(gates);
-    return state.map((c, i) => {
-      const keep = sigmoid(x[i]);
-      return keep * c + (1 - keep) * x[this.hidden + i];
+  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
+  step(gates, states) {
+    return states.map((state, r) => {
+      const x = this.inputNorm.apply(gates[r]);
+      return state.map((c, i) => {
+        const keep = sigmoid(x[i]);
+        return keep * c + (1 - keep) * x[this.hidden + i];
+      });
     });
   }
 
@@ -147,10 +146,10 @@ class DeepTransition {
     this.width = this.first.width;
   }
 
-  /** @param {Float32Array} gates @param {Float32Array} state */
-  step(gates, state) {
-    const nothing = new Float32Array(gates.length);
-    return this.others.reduce((after, cell) => cell.step(nothing, after), this.first.step(gates, state));
+  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
+  step(gates, states) {
+    const nothing = gates.map((each) => new Float32Array(each.length));
+    return this.others.reduce((after, cell) => cell.step(nothing, after), this.first.step(gates, states));
   }
 
   /** @param {Float32Array} state */

@@ -3,7 +3,7 @@
 /**
  * @typedef {import("./network.js").State} State
  * @typedef {import("./network.js").Step} Step
- * @typedef {(previous: number, state: State, path: Hypothesis) => Step} Stepper
+ * @typedef {(live: Hypothesis[]) => Step[]} Stepper goes one piece further in each
  *
  * @typedef {object} Limits
  * @property {number} bos
@@ -56,8 +56,9 @@ export function search(step, start, limits, { beam, lengthPenalty, best = 1, wat
   };
   for (let length = 1; ; length += 1) {
     const forced = prefix[length - 1];
-    const candidates = live.flatMap((parent) => {
-      const { logProbs, state, weights } = step(parent.token, parent.state, parent);
+    const steps = step(live);
+    const candidates = live.flatMap((parent, rank) => {
+      const { logProbs, state, weights } = steps[rank];
       const tokens = forced === undefined ? allowed(logProbs, parent) : [forced];
       return tokens.map((token) => {
         const logProb = Math.fround(parent.logProb + logProbs[token]);

@@ -113,17 +113,24 @@ export class Translator {
       path(each).map(({ token }) => this.target.pieces[token]);
     /** What was likely at the step that led to a state. @type {Map<import("./network.js").State, [string, number][]>} */
     const likely = new Map();
-    const step = (/** @type {number} */ token, /** @type {any} */ state, /** @type {any} */ hypothesis) => {
-      const own = weights?.(state.position, spelled(hypothesis));
-      const made = this.network.step(token, state, own && Float32Array.from(reordered(own)));
-      const best = candidates ? likeliest(made.logProbs, candidates, []) : [];
-      likely.set(
-        made.state,
-        best.map((id) => [this.target.pieces[id], Math.exp(made.logProbs[id])]),
-      );
+    const step = (/** @type {import("./search.js").Hypothesis[]} */ live) => {
+      const clamped = live.map((each) => {
+        const own = weights?.(each.state.position, spelled(each));
+        return own && Float32Array.from(reordered(own));
+      });
+      const previous = live.map(({ token }) => token);
+      const states = live.map(({ state }) => state);
+      const made = this.network.step(previous, states, clamped);
+      for (const { logProbs, state } of made) {
+        const best = candidates ? likeliest(logProbs, candidates, []) : [];
+        likely.set(
+          state,
+          best.map((id) => [this.target.pieces[id], Math.exp(logProbs[id])]),
+        );
+      }
       return made;
     };
-    const start = this.network.start(this.network.encode(read));
+    const start = this.network.start(read);
     const forced = prefix.map((piece) => this.target.ids.get(piece) ?? this.target.unknown);
     const [found] = search(step, start, limits, { beam, lengthPenalty, watch, prefix: forced });
     const steps = path(found);

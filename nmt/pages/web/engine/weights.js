@@ -67,39 +67,130 @@ export class Linear {
     this.bias = bias;
   }
 
-  /**
-   * Four rows at a time: each number of x is read once for them.
-   *
-   * @param {Float32Array} x (I,)
-   * @returns {Float32Array} (O,)
-   */
+  /** @param {Float32Array} x (I,) @returns {Float32Array} (O,) */
   apply(x) {
-    const { weight, inputs, outputs } = this;
-    const y = this.bias ? Float32Array.from(this.bias) : new Float32Array(outputs);
-    let row = 0;
-    for (; row + 3 < outputs; row += 4) {
-      const p = row * inputs;
-      const q = p + inputs;
-      const r = q + inputs;
-      const s = r + inputs;
-      let a = 0;
-      let b = 0;
-      let c = 0;
-      let d = 0;
-      for (let i = 0; i < inputs; i += 1) {
-        const unit = x[i];
-        a += weight[p + i] * unit;
-        b += weight[q + i] * unit;
-        c += weight[r + i] * unit;
-        d += weight[s + i] * unit;
-      }
-      y[row] += a;
-      y[row + 1] += b;
-      y[row + 2] += c;
-      y[row + 3] += d;
+    return this.all([x])[0];
+  }
+
+  /** Of several vectors. @param {Float32Array[]} xs (I,) each @returns {Float32Array[]} (O,) each */
+  all(xs) {
+    const ys = xs.map(() => this.bias?.slice() ?? new Float32Array(this.outputs));
+    let i = 0;
+    for (; i + 1 < xs.length; i += 2) multiplyTwo(this.weight, xs[i], xs[i + 1], ys[i], ys[i + 1]);
+    if (i < xs.length) multiply(this.weight, xs[i], ys[i]);
+    return ys;
+  }
+}
+
+/**
+ * Add W x to y, four rows at a time: each unit of x is read once for them.
+ *
+ * @param {Float32Array} weight
+ * @param {Float32Array} x
+ * @param {Float32Array} y
+ */
+function multiply(weight, x, y) {
+  const inputs = x.length;
+  let row = 0;
+  for (; row + 3 < y.length; row += 4) {
+    const p = row * inputs;
+    const q = p + inputs;
+    const r = q + inputs;
+    const s = r + inputs;
+    let a = 0;
+    let b = 0;
+    let c = 0;
+    let d = 0;
+    for (let i = 0; i < inputs; i += 1) {
+      const unit = x[i];
+      a += weight[p + i] * unit;
+      b += weight[q + i] * unit;
+      c += weight[r + i] * unit;
+      d += weight[s + i] * unit;
     }
-    for (; row < outputs; row += 1) y[row] += dot(x, weight.subarray(row * inputs, (row + 1) * inputs));
-    return y;
+    y[row] += a;
+    y[row + 1] += b;
+    y[row + 2] += c;
+    y[row + 3] += d;
+  }
+  for (; row < y.length; row += 1) y[row] += dot(x, weight.subarray(row * inputs, (row + 1) * inputs));
+}
+
+/**
+ * The same of two vectors, two rows at a time: each weight is read once for both.
+ *
+ * @param {Float32Array} weight
+ * @param {Float32Array} x
+ * @param {Float32Array} other
+ * @param {Float32Array} y
+ * @param {Float32Array} otherY
+ */
+function multiplyTwo(weight, x, other, y, otherY) {
+  const inputs = x.length;
+  const rows = y.length;
+  for (let row = 0; row < rows; row += 2) {
+    const p = row * inputs;
+    const q = row + 1 < rows ? p + inputs : p;
+    let a = 0;
+    let b = 0;
+    let c = 0;
+    let d = 0;
+    for (let i = 0; i < inputs; i += 1) {
+      const upper = weight[p + i];
+      const lower = weight[q + i];
+      const unit = x[i];
+      const otherUnit = other[i];
+      a += upper * unit;
+      b += upper * otherUnit;
+      c += lower * unit;
+      d += lower * otherUnit;
+    }
+    y[row] += a;
+    otherY[row] += b;
+    if (q === p) return;
+    y[row + 1] += c;
+    otherY[row + 1] += d;
+  }
+}
+
+/** A layer applied to rows of an embedding, each when it is first needed. */
+export class Table {
+  /** @param {Tensor} embedding @param {Linear} layer */
+  constructor(embedding, layer) {
+    this.embedding = embedding;
+    this.layer = layer;
+    /** @type {Map<number, Float32Array>} */
+    this.known = new Map();
+  }
+
+  /** @param {number[]} ids @returns {Float32Array[]} */
+  rows(ids) {
+    const missing = [...new Set(ids)].filter((id) => !this.known.has(id));
+    const computed = this.layer.all(missing.map((id) => row(this.embedding, id)));
+    missing.forEach((id, i) => this.known.set(id, computed[i]));
+    return ids.map((id) => /** @type {Float32Array} */ (this.known.get(id)));
+  }
+}
+
+/** One row of a matrix. @param {Tensor} matrix @param {number} index @returns {Float32Array} */
+export function row({ data, shape }, index) {
+  return data.subarray(index * shape[1], (index + 1) * shape[1]);
+}
+
+/** Layer normalization (Ba et al. 2016). */
+export class LayerNorm {
+  /** @param {Part} part */
+  constructor(part) {
+    this.gain = part.tensor("weight").data;
+    this.shift = part.tensor("bias").data;
+  }
+
+  /** @param {Float32Array} units @returns {Float32Array} */
+  apply(units) {
+    const mean = units.reduce((a, b) => a + b, 0) / units.length;
+    const variance = units.reduce((sum, unit) => sum + (unit - mean) ** 2, 0) / units.length;
+    const scale = 1 / Math.sqrt(variance + 1e-5);
+    return units.map((unit, i) => (unit - mean) * scale * this.gain[i] + this.shift[i]);
   }
 }
 
@@ -155,12 +246,12 @@ export function joined(...parts) {
 
 /** @param {Float32Array} a @param {...(Float32Array | undefined)} others @returns {Float32Array} their sum */
 export function added(a, ...others) {
-  const sum = Float32Array.from(a);
+  const sum = a.slice();
   for (const other of others) if (other) for (let i = 0; i < sum.length; i += 1) sum[i] += other[i];
   return sum;
 }
 
-/** @param {Float32Array} a @param {Float32Array} b @returns {number} */
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b @returns {number} */
 export function dot(a, b) {
   let sum = 0;
   for (let i = 0; i < a.length; i += 1) sum += a[i] * b[i];
@@ -171,18 +262,16 @@ export function dot(a, b) {
 export const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
 /** @param {Float32Array} energies some of them may be minus infinity @returns {Float32Array} */
-export function softmax(energies) {
-  const most = energies.reduce((a, b) => Math.max(a, b), -Infinity);
-  const weights = energies.map((energy) => Math.exp(energy - most));
-  const total = weights.reduce((a, b) => a + b, 0);
-  return weights.map((weight) => weight / total);
-}
+export const softmax = (energies) => logSoftmax(energies).map(Math.exp);
 
 /** @param {Float32Array} logits @returns {Float32Array} */
 export function logSoftmax(logits) {
-  const most = logits.reduce((a, b) => Math.max(a, b), -Infinity);
+  let most = -Infinity;
+  for (let i = 0; i < logits.length; i += 1) if (logits[i] > most) most = logits[i];
   let total = 0;
-  for (const logit of logits) total += Math.exp(logit - most);
+  for (let i = 0; i < logits.length; i += 1) total += Math.exp(logits[i] - most);
   const norm = most + Math.log(total);
-  return logits.map((logit) => logit - norm);
+  const logs = new Float32Array(logits.length);
+  for (let i = 0; i < logits.length; i += 1) logs[i] = logits[i] - norm;
+  return logs;
 }
