@@ -5,10 +5,8 @@ and where they come from. Its verdict follows from them by :func:`verdict` and i
 """
 
 import math
-import re
 import statistics
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +15,16 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 import reference
+from aligner import align
 from machine import commit, machine
 from nmt.cli.command import Command
+from nmt.config.schema import FileCorpus
+from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
+from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
 from nmt.evaluation.figures.style import COLORS, png, style
 from nmt.evaluation.metrics import bleu
+from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.schema import DEFAULT_TEST, Claim, load_experiment
 from nmt.experiments.training import remaining
@@ -75,50 +78,68 @@ class Score(NamedTuple):
 
     unit: str
     decimals: int
-    compute: Callable[[Run, Sequence[str], Sequence[str]], float]
-    """From the run, its translations of the test set, and the references."""
+    compute: Callable[[Plan, Run, int | None], float]
+    """From the plan, a run, and the beam size if it differs from the run's."""
 
 
-def bleu_of_run(_: Run, translations: Sequence[str], references: Sequence[str]) -> float:
+def bleu_of_run(plan: Plan, run: Run, beam: int | None) -> float:
     """The BLEU of the test set."""
-    return bleu(translations, references, "13a").value
+    references = list(read_lines(plan.tests[DEFAULT_TEST].reference))
+    return bleu(translations(plan, run, beam), references, "13a").value
 
 
-def names_recalled(_: Run, translations: Sequence[str], references: Sequence[str]) -> float:
-    """The percentage that is translated of the references' names and numbers: words with a capital or a digit, except
-    the first of a sentence."""
-    wanted, found = 0, 0
-    for lines in zip(references, translations, strict=True):
-        names, written = (Counter(re.findall(r"\b[A-ZÀ-Þ\d][\w-]*", line.partition(" ")[2])) for line in lines)
-        wanted, found = wanted + names.total(), found + (names & written).total()
-    return 100 * found / wanted
-
-
-def minus_loss(run: Run, *_: Sequence[str]) -> float:
+def minus_loss(_: Plan, run: Run, __: int | None) -> float:
     """The negative of the loss on the validation set."""
     return -float(best_validation(read_metrics(RunDirectory(run.path).metrics))["loss"])
 
 
+def minus_error_rate(plan: Plan, run: Run, _: int | None) -> float:
+    """The negative of the alignment error rate of the attention on the test set, in percent."""
+    report = score_alignment(run.path, gold_pairs(plan))
+    assert report is not None
+    return -100 * float(report["likeliest"]["error_rate"])
+
+
+def aligner(plan: Plan) -> float:
+    """The negative of the error rate of the statistical aligner, which reads the training text and the test set."""
+    gold, text = gold_pairs(plan), plan.runs[0].config.data.train
+    assert isinstance(text, FileCorpus)
+    train = [Pair(*each) for each in zip(read_lines(text.source), read_lines(text.target), strict=True)]
+    found = align([*gold.pairs, *train])[: len(gold.pairs)]
+    return -100 * score_alignments(gold.links, found).error_rate
+
+
 SCORES = {
     "bleu": Score("BLEU", 1, bleu_of_run),
-    "names": Score("%", 1, names_recalled),
     "loss": Score("nats", 3, minus_loss),
+    "aer": Score("%", 1, minus_error_rate),
 }
+BASELINES = {"aligner": aligner}
+"""Systems without runs."""
 
 
 def measure(claim: Claim, plan: Plan) -> dict[str, Any] | None:
     """Score both systems with each seed; None if one of the runs is not finished."""
-    sides = [plan.runs_of(system) for system in claim.compared]
-    if not all(run.path.exists() and remaining(run)[0] is None for runs in sides for run in runs):
+    runs = {name: plan.runs_of(name) for name in claim.compared if name not in BASELINES}
+    if not all(run.path.exists() and remaining(run)[0] is None for each in runs.values() for run in each):
         return None
-    references, compute = list(read_lines(plan.tests[DEFAULT_TEST].reference)), SCORES[claim.score].compute
+    seeds = [run.seed for run in next(iter(runs.values()))]
     scores = [
-        [compute(run, translations(plan, run, beam), references) for run in runs]
-        for runs, beam in zip(sides, claim.beams or (None, None), strict=True)
+        [SCORES[claim.score].compute(plan, run, beam) for run in runs[name]]
+        if name in runs
+        else [BASELINES[name](plan)] * len(seeds)
+        for name, beam in zip(claim.compared, claim.beams or (None, None), strict=True)
     ]
-    manifest = read_json(RunDirectory(sides[0][0].path).manifest)
+    manifest = read_json(RunDirectory(next(iter(runs.values()))[0].path).manifest)
     trained = {"trained": manifest["started"], "data": plan.base, "corpus_sha256": manifest["corpus_sha256"]}
-    return {"seeds": [run.seed for run in sides[0]], "scores": scores, **trained}
+    return {"seeds": seeds, "scores": scores, **trained}
+
+
+def gold_pairs(plan: Plan) -> GoldPairs:
+    """Read the test set with its gold links."""
+    test = plan.tests[DEFAULT_TEST]
+    assert test.gold is not None
+    return read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
 
 
 def translations(plan: Plan, run: Run, beam: int | None) -> list[str]:

@@ -4,7 +4,9 @@ import math
 
 import pytest
 
-from textbook import Gain, gain, names_recalled, verdict
+from aligner import align
+from nmt.data.corpus import Pair
+from textbook import Gain, gain, verdict
 
 
 def test_the_gain_is_that_of_students_t() -> None:
@@ -34,8 +36,7 @@ def test_one_seed_resolves_nothing() -> None:
     assert verdict(alone, margin=1.0) == "not resolved"
 
 
-def test_names_are_recalled() -> None:
-    """Of Marie Colin, 887 and Rome, the translation has 887 and one of two occurrences of Rome; the first words do not
-    count."""
-    reference = "Hier Marie Colin a vu 887 chats à Rome, Rome."
-    assert names_recalled(..., ["Marie voit 887 chats à Rome."], [reference]) == pytest.approx(100 * 2 / 5)  # type: ignore[arg-type]
+def test_the_aligner_links_words_that_occur_together() -> None:
+    """The other order, which the prior does not expect."""
+    words, pairs = [("a", "A"), ("b", "B")], [("a b", "B A")]
+    assert align([Pair(*each) for each in pairs + 5 * words])[0] == {(1, 0), (0, 1)}
