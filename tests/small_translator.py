@@ -64,13 +64,8 @@ def translator_of(
     kernels: Kernels = "auto",
     device: str = "cpu",
 ) -> Translator:
-    """A translator whose twin is made at each call, so that the weights may change between two."""
-    return Translator(
-        lambda: fast.search(model, precision, kernels),
-        tokenizers,
-        torch.device(device),
-        precision,
-    )
+    """A translator of the weights that a model has now."""
+    return Translator(fast.search(model, precision, kernels), tokenizers, torch.device(device), precision)
 
 
 def save_run(

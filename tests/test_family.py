@@ -33,7 +33,7 @@ def of_variant(folder: Path, variant: str, output: str) -> Config:
 def translations(run: Path, batch_tokens: int) -> list[tuple[str, float]]:
     """Text and score of the translations of a few lines by beam search."""
     loaded = load_run(run, CPU, "last")
-    translator = Translator(lambda: fast.search(loaded.model, torch.float32), loaded.tokenizers, CPU)
+    translator = Translator(fast.search(loaded.model, torch.float32), loaded.tokenizers, CPU)
     asked = SearchOptions.from_config(loaded.config.decoding, beam_size=3, batch_tokens=batch_tokens)
     best = [each.hypotheses[0] for each in translator.stream(LINES, asked)]
     return [(each.text, each.score) for each in best]

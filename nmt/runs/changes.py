@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.files import read_json
@@ -62,18 +60,10 @@ class Change:
         return f"after update {self.update:,}: {self.key} changed from {as_yaml(self.old)} to {as_yaml(self.new)}"
 
 
-def read_changes(run: RunDirectory) -> list[Change]:
-    """Read the changes of a run, in the order in which they were made. Raises FileError."""
-    try:
-        return TypeAdapter(list[Change]).validate_python(_manifest(run)["changes"])
-    except (LookupError, ValidationError):
-        raise CheckpointError(f"{run.manifest}: not the manifest of a run") from None
-
-
-def changes_to(run: RunDirectory, config: Config, update: int = 0) -> list[Change]:
-    """Return the changes, after an ``update``, from the configuration that a run is trained with to another one, but
-    for the name of the run directory. Raises FileError."""
-    before, now = flat(_manifest(run).get("config")), flat(config.model_dump(mode="json"))
+def changes_to(manifest: Mapping[str, Any], config: Config, update: int = 0) -> list[Change]:
+    """Return the changes, after an ``update``, from the configuration in a manifest to another one, but for the name of
+    the run directory."""
+    before, now = flat(manifest["config"]), flat(config.model_dump(mode="json"))
     return [
         Change(update, key, before.get(key), now.get(key))
         for key in sorted(before.keys() | now.keys())
@@ -81,9 +71,11 @@ def changes_to(run: RunDirectory, config: Config, update: int = 0) -> list[Chang
     ]
 
 
-def _manifest(run: RunDirectory) -> dict[str, Any]:
+def read_manifest(run: RunDirectory) -> dict[str, Any]:
+    """Read the manifest of a run. Raises FileError."""
     manifest = read_json(run.manifest)
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("config"), dict):
+    kinds = {"config": dict, "changes": list}
+    if not isinstance(manifest, dict) or any(not isinstance(manifest.get(key), kind) for key, kind in kinds.items()):
         raise CheckpointError(f"{run.manifest}: not the manifest of a run")
     return manifest
 

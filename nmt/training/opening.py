@@ -15,9 +15,9 @@ from nmt.data.dataset import PreparedData
 from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, FileError
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.files import read_json, write_json, write_text
+from nmt.files import write_json, write_text
 from nmt.messages import Say
-from nmt.runs.changes import COURSE, LENGTH, WITHOUT_EFFECT, as_yaml, changes_to, flat, is_one_of, read_changes
+from nmt.runs.changes import COURSE, LENGTH, WITHOUT_EFFECT, as_yaml, changes_to, flat, is_one_of, read_manifest
 from nmt.runs.directory import RunDirectory, existing_run_error
 from nmt.runs.metrics import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
@@ -52,7 +52,7 @@ def open_run(
 def _reopen(
     run: RunDirectory, config: Config, prepared: PreparedData, manifest: dict[str, Any], say: Say
 ) -> tuple[int, bool]:
-    before, processes = read_json(run.manifest), manifest["processes"]
+    before, processes = read_manifest(run), manifest["processes"]
     refuse_other_data(run, before, manifest)
     if (began := before.get("processes", processes)) != processes:
         accumulation = config.training.accumulation
@@ -74,12 +74,12 @@ def _reopen(
     if not finished:
         for path in (run.metrics, run.samples):  # later lines, and results that are made again
             cut_metrics(path, {"train": progress.update, "validation": progress.validated})
-    new = changes_to(run, config, progress.update)
+    new = changes_to(before, config, progress.update)
     for change in new:
         say(str(change))
-    changes = read_changes(run) + new
+    changes = before["changes"] + [asdict(each) for each in new]
     write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
-    write_json(run.manifest, before | {"config": manifest["config"], "changes": [asdict(each) for each in changes]})
+    write_json(run.manifest, before | {"config": manifest["config"], "changes": changes})
     prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
     return progress.update, finished
 
@@ -91,7 +91,7 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     """
     if not progress.finished(config.training) or not run.has("best"):
         return False
-    if any(is_one_of(change.key, ("decoding", "evaluation")) for change in changes_to(run, config)):
+    if any(is_one_of(change.key, ("decoding", "evaluation")) for change in changes_to(read_manifest(run), config)):
         return False
     last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}
     if config.data.test is not None:
@@ -132,7 +132,7 @@ def refuse_other_config(
 ) -> None:
     """Raise ConfigError that lists the keys, except those that are ``allowed``, in which a configuration differs from
     the one with which a run was trained."""
-    changed = {change.key: change for change in changes_to(run, config)}
+    changed = {change.key: change for change in changes_to(read_manifest(run), config)}
     # a section of another type has other keys
     others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
     differences = [

@@ -86,9 +86,7 @@ class Validator:
         self.config, self.data = config, data
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.specials = Specials.of(tokenizers)
-        self.translator = Translator(
-            lambda: fast.search(model, machine.precision, machine.kernels), tokenizers, machine.device
-        )
+        self.tokenizers = tokenizers
         self.options = SearchOptions.from_config(decoding, beam_size=config.validation.beam_size)
         self.filmed = list(islice((pair for pair in data.pairs if self._is_short(pair)), FILMED))
         self.log = log
@@ -117,6 +115,12 @@ class Validator:
         if translated and samples and hypotheses and self.world.writes:
             self._show(update, hypotheses)
         return ValidationResult(scores, time.perf_counter() - started)
+
+    @property
+    def translator(self) -> Translator:
+        """The translator of the current weights."""
+        searchable = fast.search(self.model, self.machine.precision, self.machine.kernels)
+        return Translator(searchable, self.tokenizers, self.machine.device)
 
     @torch.inference_mode()
     def loss(self, check_stop: CheckStop = never_stop) -> float:
@@ -152,7 +156,7 @@ class Validator:
 
     def _links(self, pairs: Sequence[Pair]) -> list[list[tuple[int, int]]]:
         """The likeliest links of each pair, as JSON holds them."""
-        weights = word_attention(self.network, self.translator.tokenizers, pairs, self.machine.device)
+        weights = word_attention(self.network, self.tokenizers, pairs, self.machine.device)
         return [sorted(links) for links in likeliest(weights)]
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
@@ -168,7 +172,7 @@ class Validator:
             return
         options = SearchOptions.from_config(self.options, beam_size=1, attention=True)
         with evaluating(self.model):
-            forced = list(force(self.network, self.translator.tokenizers, self.filmed, self.machine.device))
+            forced = list(force(self.network, self.tokenizers, self.filmed, self.machine.device))
             translations = list(self.translator.stream([pair.source for pair, _ in shown[:MOST_IMAGES]], options))
         for number, translation in enumerate(translations, 1):
             best = translation.hypotheses[0]
@@ -180,7 +184,7 @@ class Validator:
 
     def _is_short(self, pair: Pair) -> bool:
         """Whether a pair has few enough pieces to be filmed."""
-        sides = zip((self.translator.tokenizers.source, self.translator.tokenizers.target), pair, strict=True)
+        sides = zip((self.tokenizers.source, self.tokenizers.target), pair, strict=True)
         return not any(tokenizer.encode_first([text], LONGEST_FILMED)[0][1] for tokenizer, text in sides)
 
 

@@ -79,7 +79,7 @@ class Translator:
     One call at a time: a translator is not for several threads at once.
 
     Args:
-        searchable: makes what is searched, before each translation: a network, its fast twin, an ensemble.
+        searchable: a network, its fast twin, an ensemble.
         tokenizers: of both sides.
         device: the searchable's.
         precision: what its matrix products are computed in.
@@ -88,7 +88,7 @@ class Translator:
 
     def __init__(
         self,
-        searchable: Callable[[], Searchable[Any]],
+        searchable: Searchable[Any],
         tokenizers: Tokenizers,
         device: torch.device,
         precision: torch.dtype = torch.float32,
@@ -130,13 +130,13 @@ class Translator:
     @classmethod
     def of(cls, runs: Sequence[LoadedRun], device: torch.device, precision: torch.dtype) -> Self:
         """Make the translator of loaded runs. Raises ConfigError for int8 where it cannot be had."""
-        all_together = together([fast.search(run.model, precision, run.config.kernels) for run in runs])
-        return cls(lambda: all_together, runs[0].tokenizers, device, precision, runs[0].config.decoding)
+        searchable = together([fast.search(run.model, precision, run.config.kernels) for run in runs])
+        return cls(searchable, runs[0].tokenizers, device, precision, runs[0].config.decoding)
 
     @property
     def attends(self) -> bool:
         """Whether translations have attention weights."""
-        return self.searchable().attends
+        return self.searchable.attends
 
     @overload
     def translate(self, lines: str, **changes: Any) -> Translation: ...
@@ -197,9 +197,8 @@ class Translator:
         ``check_stop`` is called between two batches, ``done`` is told how many lines each has.
         """
         before = 0
-        searchable = self.searchable()
         for text in windows(lines, first_window, window, _characters):
-            yield from self._translate_window(searchable, text, first + before, options, warn, check_stop, done)
+            yield from self._translate_window(text, first + before, options, warn, check_stop, done)
             before += len(text)
             self._give_back(len(text), sum(map(_characters, text)))
 
@@ -213,7 +212,6 @@ class Translator:
 
     def _translate_window(
         self,
-        searchable: Searchable[Any],
         text: list[str],
         first: int,
         options: SearchOptions,
@@ -233,7 +231,9 @@ class Translator:
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
         with side_by_side(self.device, len(parts)) as each:
-            searches = each(lambda batch: search_batch(searchable, batch, options, self.tokenizers, self.device), parts)
+            searches = each(
+                lambda batch: search_batch(self.searchable, batch, options, self.tokenizers, self.device), parts
+            )
             for batch, found in zip(parts, searches, strict=True):
                 check_stop()
                 for line, each_found in zip(batch, found, strict=True):
