@@ -85,6 +85,8 @@ def test_pairs_of_like_length_stand_together_in_other_company_each_epoch() -> No
     plan = plan_epoch(source, source, 66, seed=1, epoch=0)
     cells = sum(len(rows) * int(source[rows].max() + 1) for rows in plan)
     assert cells < 1.1 * int((source + 1).sum())  # less than a tenth is padding
+    longest = [int(source[rows].max()) for rows in plan[1:]]
+    assert longest not in (sorted(longest), sorted(longest, reverse=True)), "in random order after the largest"
     for seed, epoch in ((1, 1), (2, 0)):
         other = plan_epoch(source, source, 66, seed=seed, epoch=epoch)
         assert {frozenset(rows.tolist()) for rows in plan} != {frozenset(rows.tolist()) for rows in other}

@@ -19,7 +19,7 @@ from nmt.runs import checkpoints
 from nmt.runs.checkpoints import TRIES, TrainingCheckpoint
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run, load_weights
-from nmt.runs.metrics import cut_metrics, last_progress
+from nmt.runs.metrics import cut_metrics, last_progress, read_metrics
 from nmt.runs.tensors import average, unshared
 from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model
@@ -133,11 +133,22 @@ def test_a_file_outside_the_run_is_not_read(run: RunDirectory, part: str, tmp_pa
         run.training("last") if part in STATE else load_run(run.path, CPU)
 
 
+def test_malformed_records_are_left_out(tmp_path: Path) -> None:
+    good = {"step": 2, "split": "average", "loss": 2.5, "bleu": None, "updates": [1, 2], "best": True}
+    bad = ["[" * 100_000, "3", '{"split": "train"}', '{"step": "1"}', '{"step": 1, "loss": 1e999}']
+    bad += [f'{{"step": {"9" * 400}}}', '{"step": 1, "updates": 5}', '{"step": 1, "lo']
+    (tmp_path / "metrics.jsonl").write_text("\n".join([*bad, json.dumps(good), *bad]), "utf-8")
+    assert read_metrics(tmp_path / "metrics.jsonl") == [good]
+
+
 def test_what_is_no_run_or_has_no_weights_is_said(run: RunDirectory, tmp_path: Path) -> None:
     shutil.rmtree(run.checkpoints / "best")
+    (empty := tmp_path / "empty").mkdir()
     for path, problem in (
         (tmp_path / "nowhere", f"{tmp_path}/nowhere: no such run directory; nmt-train makes one"),
-        (tmp_path, f"{tmp_path}/config.yaml: missing; {tmp_path} is not a run directory of nmt-train"),
+        (empty, f"{empty}/config.yaml: missing; {empty} is not a run directory of nmt-train"),
+        (run.checkpoints / "last", f"{run.checkpoints}/last: not a run directory; must be {run.path}"),
+        (run.path.parent, f"{run.path.parent}: not a run directory; must be {run.path}"),
         (run.path, f"{run.checkpoints}/best: missing; a run has it after its first validation"),
     ):
         with pytest.raises(FileError) as error:

@@ -19,6 +19,7 @@ from nmt import __version__
 from nmt.cli.command import EXAMPLES, Command
 from nmt.cli.files import Output
 from nmt.cli.options import Device, InputFile, Value, reader
+from nmt.cli.report import main as report
 from nmt.cli.translate import main as translate
 from nmt.config.schema import Decoding
 from nmt.errors import DataError, NmtWarning
@@ -96,6 +97,8 @@ def test_the_nearest_option_is_named(capsys: pytest.CaptureFixture[str]) -> None
     }.items():
         assert translate(words.split()) == 2
         assert capsys.readouterr().err.splitlines()[-1] == f"nmt-translate: error: {problem}"
+    assert report(["--model", "run", "--output", "page.html"]) == 2
+    assert capsys.readouterr().err.endswith("--model; give RUN_OR_EXPERIMENT without --model\n")
 
 
 def test_a_warning_for_users_is_printed_once_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,7 +164,7 @@ def test_invalid_utf8_names_the_line(translate: Translate) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--top-k", "3", "--seed", "3"], "top_k, seed: has no effect without sampling"),
+        (["--top-k", "3", "--seed", "3"], "--top-k, --seed: has no effect without sampling"),
         (["--sampling-temperature", "1", "--n-best", "2"], "n-best 2: "),
         (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),

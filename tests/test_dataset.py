@@ -113,6 +113,9 @@ def test_a_missing_file_is_named_before_anything_is_made(folder: Path) -> None:
     (folder / "test.up").unlink()
     assert error_of(config(folder)) == f"data.test: {folder}/test.up: no such file"
     assert not (folder / "cache").exists()
+    for split in ("validation", "train"):
+        (folder / f"{split}.up").write_text("A\n" * 99, "utf-8")
+        assert error_of(config(folder, test=None)).startswith(f"data.{split}: {folder}/{split}.low has ")
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -172,7 +175,7 @@ def lines_said(config: Config) -> list[str]:
 
 ENCODING = ["encoding train", "encoding validation", "encoding test"]
 LEARNING = ["learning the word tokenizer"]
-FOUND = ["encoded corpus"]
+FOUND = ["encoded corpus", "warning"]
 
 
 def test_the_work_is_done_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,5 +271,6 @@ def test_swapped_sides_are_told_every_time(folder: Path) -> None:
         said: list[str] = []
         prepared = prepare(config(folder, source_language="en", target_language="fr"), said.append)
         warnings = [line for line in said if line.startswith("warning: ")]
-        assert warnings == [f"warning: {line}" for line in prepared.report["warnings"]]
-        assert len(warnings) == 1 and warnings[0].startswith("warning: data.train: source and target seem to be")
+        assert warnings[:-1] == [f"warning: {line}" for line in prepared.report["warnings"]]
+        assert len(warnings) == 2 and warnings[0].startswith("warning: data.train: source and target seem to be")
+        assert warnings[1].startswith("warning: data.train: 300 pairs are too few")

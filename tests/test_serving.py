@@ -169,6 +169,8 @@ def test_hostile_requests_are_refused(client: Client) -> None:
         assert refusal.value.status_code == reply.status == status, body[:50]
         assert reply.content == {"error": refusal.value.detail}
         assert "Traceback" not in reply.content["error"] and len(reply.body) < 500
+    with pytest.raises(Refused, match="beam: unknown key; nearest: beam_size"):
+        parse(b'{"text": "a", "beam": 3}', LIMITS)
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_has_come(client: Client) -> None:

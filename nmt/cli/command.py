@@ -207,6 +207,9 @@ class Parser(argparse.ArgumentParser):
         named = (word.partition("=")[0] for word in self._given if word.startswith("--"))
         unknown = [word for word in named if word != "--" and word not in self._option_string_actions]
         hints = [f"{word}: {hint}" for word in unknown for hint in nearest(word, self._option_string_actions)]
+        if "--model" in unknown:  # of the other commands
+            places = " ".join(str(action.metavar) for action in self._actions if not action.option_strings)
+            hints = [f"give {places} without --model"]
         super().error("; ".join([message, *hints]))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from nmt.config import Config, load_run_config
+from nmt.config.loading import is_run
 from nmt.config.schema import Section
 from nmt.data.lines import decode_lines, matching, read_lines, require_readable, unreadable
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, of_key, tried
@@ -99,7 +100,7 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
             if real in taken:
                 raise ConfigError(f"{label} {path}: is the same file as {taken[real]}; choose another")
             for folder in Path(real).parents:
-                if (folder / "config.yaml").is_file() and (folder / "checkpoints").is_dir():
+                if is_run(folder):
                     raise ConfigError(f"{label} {path}: is inside the run directory {folder}; choose a file outside it")
         taken.setdefault(real, label)
 

@@ -99,7 +99,8 @@ def translate(
     sampling: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = {key: value for key, value in sampling.items() if value is not None}
     if sampling and sampling_temperature is None:
-        raise ConfigError(f"{', '.join(sampling)}: has no effect without sampling; add --sampling-temperature 1")
+        flags = ", ".join(f"--{key.replace('_', '-')}" for key in sampling)
+        raise ConfigError(f"{flags}: has no effect without sampling; add --sampling-temperature 1")
     if shard and (input is None or not Path(input).is_file()):
         raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
     written = {"--output": output, "--alignments": alignments, "--attention": attention}

@@ -16,6 +16,8 @@ from nmt.config.yaml12 import format_yaml, parse_yaml
 from nmt.errors import CheckpointError, ConfigError, tried
 from nmt.files import refuse_links_outside, require_regular_file
 
+MOST_RUNS = 6
+"""Runs that a message names."""
 LARGEST_YAML = 1 << 15
 """Bytes of a file; configurations have a tenth of it."""
 
@@ -32,6 +34,8 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         data = read_mapping(Path(path), "must have the sections data, tokenizer, model, training")
     except ConfigError as error:
         problems.extend(error.problems)
+    if "systems" in data:
+        raise ConfigError(f"{path}: describes an experiment; use nmt-experiment --config {path}")
     for override in overrides:
         try:
             _apply(data, override)
@@ -56,13 +60,21 @@ def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
     Raises CheckpointError without a run directory, FileError for a pipe, a device or a link out of it.
     """
     path = Path(run) / "config.yaml"
-    if not Path(run).is_dir():
-        raise CheckpointError(f"{run}: no such run directory{tried(run)}; nmt-train makes one")
     if not path.exists():
-        raise CheckpointError(f"{path}: missing; {run} is not a run directory of nmt-train")
+        near = *Path(run).parents, *sorted(Path(run).glob("*")), *sorted(Path(run).glob("*/*"))
+        if runs := [str(each) for each in near if is_run(each)]:
+            raise CheckpointError(f"{run}: not a run directory; must be {' or '.join(runs[:MOST_RUNS])}")
+        if Path(run).is_dir():
+            raise CheckpointError(f"{path}: missing; {run} is not a run directory of nmt-train")
+        raise CheckpointError(f"{run}: no such run directory{tried(run)}; nmt-train makes one")
     refuse_links_outside(Path(run), [path])
     require_regular_file(path, LARGEST_YAML)
     return load_config(path, overrides)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder looks like a run directory."""
+    return (folder / "config.yaml").is_file() and (folder / "checkpoints").is_dir()
 
 
 def dump_config(config: Config) -> str:

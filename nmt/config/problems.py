@@ -15,6 +15,21 @@ LONGEST_SHOWN = 60
 """Characters of a value that a message quotes."""
 MOST_KEYS = 3
 """Keys that a message suggests."""
+WANTED = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    "bool_type": "true or false",
+    "string_type": "text",
+    **dict.fromkeys(("string_too_short", "too_short"), "not empty"),
+    "dict_type": "a section",
+    "finite_number": "a finite number",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+"""What would be right, for pydantic's types of errors."""
 
 # --- the keys of the schema -------------------------------------------------------------------------------------------
 
@@ -146,8 +161,9 @@ def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
 
 
 def explain_value(error: ErrorDetails) -> str:
-    """Explain an error of a plain value in pydantic's words."""
-    return f"found {show(error['input'])}; {error['msg'].replace('Input should be', 'must be')}"
+    """Explain an error of a plain value."""
+    wanted = WANTED.get(error["type"], "").format(**error.get("ctx", {}))
+    return f"found {show(error['input'])}; {f'must be {wanted}' if wanted else error['msg']}"
 
 
 def show(value: Any) -> str:

@@ -6,9 +6,8 @@ on the same data reuse it.
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,9 @@ CACHE_FORMAT = 2
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 
 
+ENOUGH = 5_000
+"""Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
+(Sennrich & Zhang 2019)."""
 Digests = Mapping[str, str]
 """The digest of each corpus, by its key in the section ``data``."""
 
@@ -94,7 +96,11 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
         seed=config.seed,
     )
     say(f"encoded corpus: {folder}")
-    for problem in report["warnings"]:
+    problems = [*report["warnings"]]
+    if len(train) < ENOUGH:
+        few = f"data.train: {len(train):,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns"
+        problems.append(f"{few} to translate a natural language")
+    for problem in problems:
         say(Caution(f"warning: {problem}"))
     held_out = {name: _pairs(tables[name]) for name in _held_out(data)}
     validation, test = EncodedCorpus(tables["validation"]), held_out.get("test", [])
@@ -111,7 +117,8 @@ def _build(folder: Path, config: Config, training: Recipe, digests: Digests, say
     for (key, corpus), file in zip(_corpora(data).items(), _files(folder, data).values(), strict=True):
         say(f"encoding {key}: {corpus_name(corpus)}")
         own = replace(held_out, whole=key == "test") if key in _held_out(data) else replace(training, tag=corpus.tag)
-        facts[key] = encode_split(file, corpus, languages, own, config.threads or cores())
+        with of_key(f"data.{key}"):
+            facts[key] = encode_split(file, corpus, languages, own, config.threads or cores())
         warnings += swapped_sides(f"data.{key}", read_pairs(corpus, *languages), languages)
     _refuse_changed(data, digests)
     keys = list(data.training_corpora)
@@ -189,14 +196,19 @@ def _tokenizers(config: Config, digests: Digests, say: Say) -> Tokenizers:
 
     def build(folder: Path) -> None:
         say(f"learning the {learnable.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
-        texts = (read_pairs(corpus, data.source_language, data.target_language) for corpus in corpora.values())
-        pairs = counted(chain.from_iterable(texts), "reading text for the tokenizer", None, "pairs")
+        pairs = counted(_training_pairs(data), "reading text for the tokenizer", None, "pairs")
         learn(learnable, pairs, tags).save(folder)
         _refuse_changed(data, digests)
 
     text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, tags, learnable.model_dump(exclude={"dropout"}))
     return cached(cache_folder(data.cache) / f"tokenizer-{key}", Tokenizers.load, build, say)
+
+
+def _training_pairs(data: Data) -> Iterator[Pair]:
+    for key, corpus in data.training_corpora.items():
+        with of_key(f"data.{key}"):
+            yield from read_pairs(corpus, data.source_language, data.target_language)
 
 
 def _require_pairs(key: str, corpus: AnyCorpus, split: Mapping[str, Any]) -> None:

@@ -121,6 +121,8 @@ def load_experiment(path: str | Path, **changes: str | int | None) -> Experiment
     Raises ConfigError with every problem, each a line ``FILE: a.b: what was found; what would be right``.
     """
     data = read_mapping(Path(path), "must have the keys base, output, systems")
+    if "training" in data:
+        raise ConfigError(f"{path}: describes one run, not an experiment; use nmt-train --config {path}")
     data |= {key: value for key, value in changes.items() if value is not None}
     try:
         return Experiment.model_validate(data)

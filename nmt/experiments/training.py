@@ -34,19 +34,23 @@ def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[s
     Looks into the run directories and changes nothing. Raises ConfigError, with all problems, for runs that were begun
     with another configuration or corpus.
     """
-    unfinished, problems = dict[str, Options](), list[str]()
+    unfinished, problems = dict[str, Options](), dict[str, list[str]]()
     for run in plan.runs:
         try:
             options, described = remaining(run, overwrite=run in overwritten)
         except NmtError as error:
-            problems += [f"{run.label}: {problem}" for problem in error.problems]
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(run.label)
             continue
         say(f"{run.label}: {described}: {run.path}")
         if options is not None:
             unfinished[run.label] = options
     if problems:
-        advice = "restore what has changed, choose another --output, or replace a run with --overwrite NAME[:SEED]"
-        raise ConfigError(*problems, advice)
+        advice = (
+            "restore what has changed, in the files or by --set KEY=VALUE; or choose another --output, or replace a "
+            "run with --overwrite NAME[:SEED]"
+        )
+        raise ConfigError(*(f"{', '.join(labels)}: {problem}" for problem, labels in problems.items()), advice)
     return unfinished
 
 

@@ -2,8 +2,10 @@
 beside them."""
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,25 @@ from nmt.files import read_json, require_regular_file, write_bytes
 
 LARGEST_METRICS = 1 << 30
 """Bytes of the file of an untrusted run."""
+OTHER_TYPES = {"split": str, "signature": str, "updates": list, "lines": list}
+"""The types of the values of a record that are not numbers."""
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the records of either file; the last line of a run that was killed may not be whole, and is left out."""
+    """Read the records of either file, but for malformed ones: the run may come from a stranger, and the last line of a
+    run that was killed may not be whole."""
     records = []
     for line in path.read_text("utf-8").splitlines() if path.exists() else ():
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             records.append(json.loads(line))
-    return [record for record in records if isinstance(record, dict)]
+    return [each for each in records if isinstance(each, dict) and "step" in each and all(starmap(_fits, each.items()))]
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a value of a record has the type with which training writes it; a number is finite."""
+    if name in OTHER_TYPES:
+        return isinstance(value, OTHER_TYPES[name])
+    return value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
 
 
 def best_validation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:

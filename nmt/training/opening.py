@@ -136,7 +136,7 @@ def refuse_other_config(
     # a section of another type has other keys
     others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
     differences = [
-        f"{run.path}: {key} was {as_yaml(change.old)} and is now {as_yaml(change.new)}"
+        f"{key} was {as_yaml(change.old)} and is now {as_yaml(change.new)}"
         for key, change in changed.items()
         if not is_one_of(key, allowed)
         and not any(key.startswith(section) and key != f"{section}type" for section in others)
@@ -144,8 +144,8 @@ def refuse_other_config(
     if differences:
         raise ConfigError(
             *differences,
-            "a run resumes with the configuration it started with, but for learning rate, schedule, batch size, "
-            "dropout, patience and length; restore it, or use a new --output",
+            f"{run.path}: a run resumes with the configuration it started with, but for learning rate, schedule, "
+            "batch size, dropout, patience and length; restore it, or use a new --output",
         )
 
 

@@ -23,17 +23,13 @@ from nmt.device import format_of
 from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import METRICS
 from nmt.files import sync
-from nmt.messages import Caution, Detail, Say, Step, duration, step
+from nmt.messages import Detail, Say, Step, duration, step
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.film import Filmed, add_frame
 from nmt.training.machine import Machine
 from nmt.training.progress import Extent, Progress, Update, ValidationResult
 from nmt.training.world import ONE_PROCESS, World
-
-ENOUGH = 5_000
-"""Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
-(Sennrich & Zhang 2019)."""
 
 
 class Log:
@@ -222,11 +218,6 @@ def summary(
         f"training: {training.updates:,} updates, {extent.epochs(training.updates):,.1f} epochs, "
         f"{extent.batches:,} batches an epoch; validation every {training.validation.every:,} updates"
     )
-    if pairs < ENOUGH:
-        yield Caution(
-            f"warning: data.train: {pairs:,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns "
-            "to translate a natural language"
-        )
 
 
 def _threads() -> str:

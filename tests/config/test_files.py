@@ -30,6 +30,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     [
         ("", "found nothing; must have the sections data, tokenizer, model, training"),
         ("- a\n", "found a list of 1"),
+        ("systems: {a: {}}\n", "describes an experiment; use nmt-experiment --config"),
         (b"seed: 1\noutput: \xff\n", "line 2: not UTF-8"),
         ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00'"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),

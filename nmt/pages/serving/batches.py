@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from starlette.exceptions import HTTPException
 
+from nmt.config.problems import explain
+from nmt.config.schema import Section
 from nmt.errors import ConfigError, Stopped
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
@@ -57,10 +59,8 @@ class Refused(HTTPException):
         super().__init__(status, message, {"retry-after": "1"} if status in (429, 503) else None)
 
 
-class Request(BaseModel):
+class Request(Section):
     """Lines to translate: the body of a request."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
     text: Annotated[list[str], BeforeValidator(lambda text: [text] if isinstance(text, str) else text)]
     beam_size: Annotated[int, Field(ge=1, le=16)] | None = None
@@ -83,9 +83,8 @@ def parse(body: bytes, limits: Limits) -> Request:
     try:
         request = Request.model_validate_json(body)
     except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise Refused(400, f"{place[:60] or 'the body'}: {problem['msg'][:200]}; send {LIKE}") from None
+        problem = explain(error.errors(include_url=False)[0], Request)
+        raise Refused(400, f"{problem.key[:60] or 'the body'}: {problem.text[:200]}; send {LIKE}") from None
     if len(request.text) > limits.lines:
         raise Refused(413, f"text: {len(request.text):,} lines; send at most {limits.lines:,} at a time")
     for number, line in enumerate(request.text, 1):
