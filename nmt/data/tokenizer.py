@@ -40,7 +40,7 @@ class Tokenizer:
         except RuntimeError:
             raise DataError(f"{name}: not a SentencePiece model, or a damaged one") from None
         self._processor = processor
-        self._model = model
+        self.model = model
         self.pad_id: int = processor.pad_id()
         self.bos_id: int = processor.bos_id()
         self.eos_id: int = processor.eos_id()
@@ -65,7 +65,7 @@ class Tokenizer:
 
     def save(self, path: str | Path) -> None:
         """Write the ``.model`` file."""
-        write_bytes(Path(path), self._model)
+        write_bytes(Path(path), self.model)
 
     def encode(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""

@@ -17,11 +17,11 @@ END = "</s>"
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40))
 PER_BIN = 6
 HOSTILE = '<script>document.title="owned"</script> <img src=x onerror=alert(1)> & "quotes" </script>'
-LUONG, HEADS = "luong-64", "<i>heads</i> & co"
+VECTOR, LUONG, HEADS = "vector-64", "luong-64", "<i>heads</i> & co"
 SYSTEMS: dict[str, tuple[list[str], float, float]] = {
     # views, how well the attention follows the alignment, share of words that are wrong
     "vector-32": ([], 0.0, 0.6),
-    "vector-64": ([], 0.0, 0.4),
+    VECTOR: ([], 0.0, 0.4),
     LUONG: (["attention"], 3.0, 0.1),
     HEADS: (["mean", "layer 1 head 1", "layer 1 head 2"], 4.0, 0.08),
 }
@@ -157,5 +157,6 @@ def fake_report() -> Report:
         bins=[{"low": low, "high": high} for low, high in BINS],
         sentences=sentences,
         example=sentences[3],
+        engines=dict.fromkeys(names, "this one is made up"),
         selection=f"{len(sentences)} of 1,000 sentences: some of each length.",
     )

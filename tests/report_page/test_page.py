@@ -13,7 +13,7 @@ from tests.report_page.shown import REPORT, STATES, sentence
 
 def test_every_panel_opens_and_the_back_button_returns(page: Page, path: Path) -> None:
     page.open(path)
-    names = ["overview", "length", "attention", "sentences", "training", "film"]
+    names = ["overview", "length", "translate", "attention", "sentences", "training", "film"]
     assert page.attributes("nav a", "data-panel") == names
     for name in names[1:]:
         page.find(f"nav a[data-panel={name}]").click()
@@ -140,7 +140,7 @@ def test_the_explorer_by_the_tab_key(page: Page, path: Path) -> None:
 def test_print_has_every_panel(page: Page, path: Path) -> None:
     page.open(path, "#attention=100")
     page.js("window.dispatchEvent(new Event('beforeprint'))")
-    assert len(page.all("main > section:not([hidden])")) == 6
+    assert len(page.all("main > section:not([hidden])")) == 7
     page.js("window.dispatchEvent(new Event('afterprint'))")
     assert page.attributes("main > section:not([hidden])", "data-panel") == ["attention"]
     pdf = page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})

@@ -14,6 +14,7 @@ import torch
 from nmt import __version__
 from nmt.config import Config
 from nmt.config.schema import ScoredAttention
+from nmt.errors import ConfigError
 from nmt.evaluation.by_length import SEED, UNTRAINED, Scoring, SystemScores, interval, mean_bleu
 from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.figures import diagnosis
@@ -26,9 +27,10 @@ from nmt.pages.report.collecting import Collected, Say, Trained
 from nmt.pages.report.measuring import Measured, choose, measure
 from nmt.pages.report.reading import gold_groups, grouped, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
+from nmt.pages.web.exporting import exported
 from nmt.runs.directory import RunDirectory
 from nmt.runs.film import read_film
-from nmt.runs.loading import load_run
+from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
@@ -53,11 +55,12 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     bleu = np.stack([bleu_of_statistics(each.scores.statistics[0], effective_order=True) for each in measured])
     failing = np.any([each.failing.any(axis=1) for each in measured], axis=0)
     shown, selection = choose(sentences, scoring.lengths, [each.members for each in bins.values()], bleu, failing)
-    readings = []
+    readings, engines = [], []
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(shown):,} sentences")
         run = load_run(system.run.path, device)  # one at a time is in memory
         readings.append([read(run, one, each, collected, device) for each in shown])
+        engines.append(_engine(run))
     settings = differing_settings([system.config for system in systems])
     facts = [
         _facts(system, one, differing, list(read_by[0].attention), scoring)
@@ -88,7 +91,16 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         sentences=records,
         example=example(records),
         selection=selection,
+        engines={system.name: each for system, each in zip(systems, engines, strict=True)},
     )
+
+
+def _engine(run: LoadedRun) -> dict[str, bytes] | str:
+    """Return what the engine reads of a system, or why it cannot run it."""
+    try:
+        return exported(run)
+    except ConfigError as error:
+        return "; ".join(error.problems)
 
 
 def _facts(

@@ -17,8 +17,9 @@ from markupsafe import Markup
 from nmt.evaluation.metrics import Metric
 from nmt.messages import duration
 from nmt.pages import policy
+from nmt.pages.web.bundling import bundled
 
-EXPLORED = ("languages", "systems", "bins", "sentences", "score")
+EXPLORED = ("title", "languages", "systems", "bins", "sentences", "score")
 """The fields of a report that the script reads."""
 Words = list[list[str]]
 """The pieces of each word, in order; the end symbol is a word of its own."""
@@ -135,6 +136,8 @@ class Report:
     """A sentence for the overview."""
     selection: str
     """How the sentences were chosen, in words."""
+    engines: dict[str, dict[str, bytes] | str]
+    """For each system the files of the engine that translates in the page, or why it cannot run it."""
 
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
@@ -142,7 +145,7 @@ class Report:
 
 def render(report: Report) -> str:
     """Return the page."""
-    style, script = _joined(".css"), _joined(".js")
+    style, script = _joined(".css"), f"{_joined('.js')}\nconst engine = {bundled('translator.js')};\n"
     environment = Environment(
         loader=PackageLoader("nmt.pages.report", "page"),
         autoescape=True,
@@ -158,18 +161,26 @@ def render(report: Report) -> str:
         csp=policy(style, script, "img-src data:"),
         style=Markup(style),
         script=Markup(script),
-        data=Markup(encoded(report)),
+        data=[Markup(base64.b64encode(gzip.compress(each, mtime=0)).decode("ascii")) for each in contents(report)],
         report=report,
         lowest=lowest,
         span=max(highest - lowest, 0.1),
     )
 
 
-def encoded(report: Report) -> str:
-    """Return the fields that the script reads as JSON, compressed by gzip, in base64."""
-    content = {"title": report.title, **{name: getattr(report, name) for name in EXPLORED}}
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
+def contents(report: Report) -> list[bytes]:
+    """Return what the script reads: JSON of the report, then the files of all engines, which the JSON numbers from 1.
+
+    Systems that share a tokenizer share its file.
+    """
+    engines = {name: each for name, each in report.engines.items() if isinstance(each, dict)}
+    every = list(dict.fromkeys(content for parts in engines.values() for content in parts.values()))
+    numbered = {
+        name: {file: 1 + every.index(content) for file, content in parts.items()} for name, parts in engines.items()
+    }
+    fields = {name: getattr(report, name) for name in EXPLORED} | {"engines": report.engines | numbered}
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)
+    return [text.encode(), *every]
 
 
 def _joined(ending: str) -> str:

@@ -13,8 +13,8 @@ from torch import Tensor
 from nmt.config import Config, schema
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
-from nmt.files import write_bytes, write_text
-from nmt.runs.loading import load_run
+from nmt.files import write_bytes
+from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.tensors import unshared
 
 LARGEST_INT8 = 127
@@ -28,19 +28,30 @@ def export_web(run: str | Path, output: Path) -> int:
 
     Raises CheckpointError for a run that cannot be used, ConfigError for a network that the engine does not run.
     """
-    loaded = load_run(run, torch.device("cpu"))
-    refuse_unknown_parts(loaded.config.model)
+    parts = exported(load_run(run, torch.device("cpu")))
     output.mkdir(parents=True, exist_ok=True)
-    write_bytes(output / "model.safetensors", save(quantized(unshared(loaded.model.state_dict()))))
-    write_text(output / "config.json", json.dumps(described(loaded.config, loaded.tokenizers), indent=1) + "\n")
-    loaded.tokenizers.source.save(output / "source.model")
-    if loaded.tokenizers.target is not loaded.tokenizers.source:
-        loaded.tokenizers.target.save(output / "target.model")
+    for name, content in parts.items():
+        write_bytes(output / name, content)
     with as_file(files("nmt.pages.web")) as web:
         shutil.copytree(web / "engine", output / "engine", dirs_exist_ok=True)
         for name in ("index.html", "README.md"):
             shutil.copy(web / "exported" / name, output / name)
     return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+
+
+def exported(run: LoadedRun) -> dict[str, bytes]:
+    """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
+
+    Raises ConfigError for a network that the engine does not run.
+    """
+    refuse_unknown_parts(run.config.model)
+    parts = {
+        "model.safetensors": save(quantized(unshared(run.model.state_dict()))),
+        "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
+        "source.model": run.tokenizers.source.model,
+    }
+    shared = run.tokenizers.target is run.tokenizers.source
+    return parts if shared else parts | {"target.model": run.tokenizers.target.model}
 
 
 def refuse_unknown_parts(model: schema.Model) -> None:

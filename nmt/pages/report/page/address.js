@@ -11,6 +11,7 @@ function namesOf(report, panel) {
       system,
       view: ["layer and head", report.systems.flatMap(({ views }) => views)],
     },
+    translate: { system },
     sentences: { system, against: system },
     film: { film: ["sentence", filmedSentences(report).map((_, number) => String(number + 1))] },
   };

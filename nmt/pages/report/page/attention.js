@@ -96,6 +96,7 @@ function attentionPanel(report, go) {
     heading.replaceChildren(
       `Sentence ${sentence.id}`,
       element("small", {}, ` ${sentence.length} ${report.languages.unit}`),
+      isLive(report) ? element("a", { class: "change", href: liveLink(sentence, system) }, "Change it") : "",
     );
     steps.draw(model);
     picture.hidden = !model.weights;
@@ -127,11 +128,15 @@ function describeTemperature(temperature) {
   return `${temperature} (${temperature < 1 ? "sharper" : "flatter"})`;
 }
 
-/** All that the explorer shows for a state: a value computed from the report alone. */
+/** The sentence and the system that a state names. */
 function exploredSentence(report, state) {
   const sentence = report.sentences.find(({ id }) => String(id) === state.attention) ?? report.sentences[0];
   const first = report.systems.find((system) => system.views.length) ?? report.systems[0];
-  const system = report.systems.find(({ name }) => name === state.system) ?? first;
+  return explored(report, sentence, report.systems.find(({ name }) => name === state.system) ?? first, state);
+}
+
+/** All that is shown of a sentence under a system: a value computed from these alone. */
+function explored(report, sentence, system, state) {
   const output = sentence.systems[system.name];
   const view = choice(state, "view", system.views);
   const unit = choice(state, "unit", ["words", "pieces"]);
@@ -139,7 +144,8 @@ function exploredSentence(report, state) {
   const sourceWords = output.source_words; // systems may have different tokenizers
   const [sourcePieces, targetPieces] = [sourceWords.flat(), output.target_words.flat()];
   const encoded = output.attention[view];
-  const trained = encoded ? decodeWeights(encoded, targetPieces.length) : null;
+  const stored = typeof encoded === "string";
+  const trained = stored ? decodeWeights(encoded, targetPieces.length) : (encoded ?? null);
   const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
   const ofOnePiece = targetPieces.map((piece) => [piece]);
@@ -191,9 +197,7 @@ function sharedGold({ gold, reference }, targetWords, unit) {
       output.map(([text]) => text),
     ),
   );
-  return gold
-    .filter(([, place]) => common.has(place))
-    .map(([source, place]) => [source, output[common.get(place)][1]]);
+  return gold.filter(([, place]) => common.has(place)).map(([source, place]) => [source, output[common.get(place)][1]]);
 }
 
 /** Links of words as links of all their pieces. */

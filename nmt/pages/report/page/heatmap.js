@@ -18,7 +18,7 @@ function heatMap({ point, leave, choose }) {
   function draw(model, room) {
     grid.setAttribute(
       "aria-label",
-      `Attention of ${model.system}, sentence ${model.sentence.id}: rows are target ${model.unit}, columns source ${model.unit}`,
+      `Attention of ${model.system}: rows are target ${model.unit}, columns source ${model.unit}`,
     );
     grid.dir = model.sourceRtl ? "rtl" : "ltr";
     const head = (text, scope) =>
@@ -59,6 +59,17 @@ function heatMap({ point, leave, choose }) {
     heads.forEach((head, column) => head.style.setProperty("--w", (weights?.[column] ?? 0).toFixed(4)));
   }
 
+  /** Mark the rows whose weights are set. @param {boolean[]} held */
+  function hold(held) {
+    rows.forEach((line, row) => line.classList.toggle("held", held[row]));
+  }
+
+  /** Mark the cell that is chosen. @param {number} row @param {number} column */
+  function pick(row, column) {
+    for (const cell of grid.querySelectorAll(".picked")) cell.classList.remove("picked");
+    cells[row]?.[column]?.classList.add("picked");
+  }
+
   const placeOf = (cell) => {
     const row = rows.indexOf(cell?.parentNode);
     return row < 0 ? null : [row, cells[row].indexOf(cell)];
@@ -88,7 +99,7 @@ function heatMap({ point, leave, choose }) {
     event.preventDefault();
     cells[to[0]][to[1]].focus();
   });
-  return { node, draw, paint, light };
+  return { node, draw, paint, light, hold, pick };
 }
 
 /** The cell that a key leads to from [row, column] in a grid of [rows, columns], or null. */

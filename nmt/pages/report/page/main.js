@@ -1,19 +1,18 @@
 "use strict";
 // The page: read the report, and show the panel that the address names. Those to explore are built here, at first sight.
 
-const PANELS = { attention: attentionPanel, sentences: sentencesPanel, film: filmPanel };
+const PANELS = { translate: livePanel, attention: attentionPanel, sentences: sentencesPanel, film: filmPanel };
 
-/** Unpack the report: JSON, compressed by gzip, in base64. */
-async function readReport() {
-  const bytes = Uint8Array.from(atob(document.getElementById("data").textContent.trim()), (character) =>
+/** Unpack a part of the page: bytes, compressed by gzip, in base64. */
+function unpacked(id) {
+  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent.trim()), (character) =>
     character.charCodeAt(0),
   );
-  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(unpacked).json();
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
 async function start() {
-  const report = await readReport();
+  const report = await unpacked("data").json();
   const sections = new Map(
     [...document.querySelectorAll("main > section")].map((section) => [section.dataset.panel, section]),
   );
@@ -78,9 +77,7 @@ async function start() {
     link.href = formatState(state);
     link.closest("ul").scrollLeft = link.offsetLeft - link.closest("ul").offsetLeft - 60; // on a narrow screen
     const about = panelOf(state.panel)?.update(state);
-    document.title = [headingOf(state).textContent, about, report.title]
-      .filter(Boolean)
-      .join(" · ");
+    document.title = [headingOf(state).textContent, about, report.title].filter(Boolean).join(" · ");
   }
 
   document.querySelector("nav").hidden = false;

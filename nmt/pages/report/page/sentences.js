@@ -81,9 +81,7 @@ function sentencesPanel(report, go) {
     if (document.activeElement !== search) search.value = state.search ?? "";
     const rows = selectSentences(report, query);
     count.textContent = `${rows.length.toLocaleString("en")} of ${report.sentences.length.toLocaleString("en")} sentences${rows.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : ""}. Underlined words differ from the reference.`;
-    list.replaceChildren(
-      ...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(report, sentence, query)),
-    );
+    list.replaceChildren(...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(report, sentence, query)));
   }
 
   return { body, update };
@@ -139,7 +137,9 @@ function sentenceRow(report, sentence, { system, against }) {
   const facts = [
     `${sentence.length} ${report.languages.unit}`,
     ...Object.entries(output.scores).map(([label, value]) => `${label} ${decimal(value)}`),
-    other ? `${report.score} ${signed(output.scores[report.score] - other.scores[report.score])} over ${against}` : null,
+    other
+      ? `${report.score} ${signed(output.scores[report.score] - other.scores[report.score])} over ${against}`
+      : null,
     `log p ${decimal(output.log_probability)}`,
   ].filter(Boolean);
   const pairs = [

@@ -46,12 +46,18 @@ function stepView({ point, leave, choose }) {
           ...isolated(text),
           role: "option",
           tabindex: "-1",
+          class: model.firstOf[step] < (model.forced ?? 0) ? "forced" : null,
           on: { pointerenter: () => point(step), click: () => choose(step) },
         },
         shownPiece(text),
       ),
     );
-    output.replaceChildren(...spaced(options, model.groups.map(([piece]) => piece)));
+    output.replaceChildren(
+      ...spaced(
+        options,
+        model.groups.map(([piece]) => piece),
+      ),
+    );
   }
 
   /** Show a step, a row of the heat map, and the weight of a column of it first. */
@@ -152,11 +158,15 @@ function candidatesOf(model, place) {
   const rows = listed.some(([candidate]) => candidate === piece)
     ? listed
     : [...listed, [piece, output.chosen[place] ?? null]];
+  const branched = (text, candidate) =>
+    model.branch && candidate !== piece
+      ? element("button", { type: "button", on: { click: () => model.branch(place, candidate) } }, text)
+      : text;
   const item = ([candidate, probability]) =>
     element(
       "li",
       { class: candidate === piece ? "chosen" : null },
-      element("bdi", {}, shown(candidate)),
+      branched(element("bdi", {}, shown(candidate)), candidate),
       element("span", { class: "bar", "aria-hidden": "true", css: { "--w": probability ?? 0 } }),
       element("span", { class: "count" }, probability === null ? "–" : probability.toFixed(3)),
       candidate === piece ? element("span", { class: "tag" }, "chosen") : null,

@@ -1,0 +1,41 @@
+"use strict";
+// What a person changes in a translation: the weights of a step, and the pieces that it begins with.
+
+/**
+ * A row of weights in which some columns have a weight together, and the others share the rest as before.
+ *
+ * @param {number[]} row sums to 1
+ * @param {number[]} columns
+ * @param {number} weight from 0 to 1
+ * @returns {number[]}
+ */
+function withWeight(row, columns, weight) {
+  const chosen = row.map((_, column) => columns.includes(column));
+  const total = (/** @type {boolean} */ inside) =>
+    row.reduce((sum, value, column) => (chosen[column] === inside ? sum + value : sum), 0);
+  const sums = { true: total(true), false: total(false) };
+  return row.map((value, column) => {
+    const inside = chosen[column];
+    const share = inside ? weight : 1 - weight;
+    const members = inside ? columns.length : row.length - columns.length;
+    const sum = sums[`${inside}`];
+    return sum > 0 ? (share * value) / sum : share / members;
+  });
+}
+
+/** Weights by step as a text for an address: 3:0.25,0,0.75;4:1,0,0. @param {Map<number, number[]>} clamps */
+function formatClamps(clamps) {
+  const decimals = (/** @type {number} */ weight) => String(Number(weight.toFixed(4)));
+  return [...clamps].map(([step, row]) => `${step}:${row.map(decimals).join(",")}`).join(";");
+}
+
+/** Read that text; what is no row of weights is left out. @param {string} text @returns {Map<number, number[]>} */
+function parseClamps(text) {
+  const pairs = text.split(";").map((part) => {
+    const [step, row = ""] = part.split(":");
+    return /** @type {[number, number[]]} */ ([Number(step), row.split(",").map(Number)]);
+  });
+  const valid = (/** @type {[number, number[]]} */ [step, row]) =>
+    Number.isInteger(step) && step >= 0 && row.length > 1 && row.every((weight) => weight >= 0 && weight <= 1);
+  return new Map(pairs.filter(valid));
+}

@@ -1,0 +1,58 @@
+"use strict";
+// Occlusion: the sentence without one of its words, and which words of the output change.
+
+/**
+ * For each word of a text: the word, and the text without it. Characters, where the language has no spaces.
+ *
+ * @param {string} text
+ * @param {string} unit
+ */
+function withoutEachWord(text, unit) {
+  const words = unit === "words" ? text.split(/\s+/).filter(Boolean) : Array.from(text.replace(/\s/g, ""));
+  const space = unit === "words" ? " " : "";
+  const all = words.map((word, k) => ({ word, rest: words.filter((_, other) => other !== k).join(space) }));
+  return all.slice(0, MOST_WORDS);
+}
+
+const MOST_WORDS = 60;
+
+/** The share of the words of a text that another one lacks. @param {string} text @param {string} other */
+function shareLost(text, other) {
+  const [own, its] = [text, other].map((each) => tokens(each).filter((token) => token.trim()));
+  return own.length ? 1 - commonPlaces(own, its).length / own.length : 0;
+}
+
+/** {node, draw}. */
+function leaveView() {
+  const list = element("ol", { class: "left-out" });
+  const note =
+    "Each line leaves one source word out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.";
+  return {
+    node: element("div", {}, element("p", { class: "note" }, note), list),
+    /**
+     * @param {{word: string, rest: string}[]} left
+     * @param {LiveReading} whole
+     * @param {(Answer | undefined)[]} answers
+     */
+    draw(left, whole, answers) {
+      list.replaceChildren(
+        ...left.map(({ word, rest }, k) => {
+          const found = rest ? answers[k] : { reading: { text: "" } };
+          const lost = found?.reading ? shareLost(whole.text, found.reading.text) : 0;
+          return element(
+            "li",
+            {},
+            element("del", { dir: "auto" }, word),
+            element("span", {
+              class: "bar",
+              role: "img",
+              "aria-label": `${Math.round(100 * lost)}% lost`,
+              css: { "--w": lost },
+            }),
+            found?.reading ? marked(found.reading.text, whole.text) : (found?.problem ?? "…"),
+          );
+        }),
+      );
+    },
+  };
+}

@@ -1,0 +1,329 @@
+"use strict";
+// A sentence that a person types, under every system that translates in this page; and what follows from a change: of a
+// word, of weights, of the beginning. All of it is in the address.
+
+const BEAMS = ["5", "1", "2", "3", "10"];
+const LOOKS = [
+  ["weights", "Attention"],
+  ["beam", "Beam"],
+  ["leave", "Leave a word out"],
+  ["cover", "Coverage"],
+];
+
+/**
+ * @typedef {{system: string, text: string, wanted: Wanted}} Request
+ * @typedef {{reading?: LiveReading, problem?: string}} Answer
+ */
+
+/** The address of a stored sentence as one to change. @param {Sentence} sentence @param {string} system */
+function liveLink(sentence, system) {
+  return formatState({ panel: "translate", translate: wellFormed(sentence.source), system });
+}
+
+/** What makes a request differ from another. @param {Request} request */
+function requestKey({ system, text, wanted: { beam, prefix, clamps } }) {
+  return [system, text, beam, prefix.join(" "), formatClamps(clamps)].join("\n");
+}
+
+/** @param {Report} report @param {Go} go @returns {Panel} */
+function livePanel(report, go) {
+  const example = (report.sentences.find(({ length }) => length >= 5) ?? report.sentences[0]).source;
+  const names = report.systems.map(({ name }) => name);
+  const live = names.filter((name) => typeof report.engines[name] !== "string");
+  const load = translators(report);
+  /** @type {Map<string, Answer>} */
+  const answers = new Map();
+  /** @type {State} */
+  let state = { panel: "translate" };
+  /** @type {Model | null} */
+  let model = null;
+  let typed = false;
+  let turn = 0;
+  let drawn = "";
+
+  // --- what is shown ------------------------------------------------------------------------------------------------
+
+  const text = element("textarea", {
+    rows: "2",
+    dir: "auto",
+    spellcheck: "false",
+    on: { input: () => ((typed = true), go({ ...UNCHANGED, translate: oneLine(text.value) }, { replace: true })) },
+  });
+  const begin = element("input", {
+    type: "text",
+    dir: "auto",
+    autocomplete: "off",
+    spellcheck: "false",
+    on: { input: () => beginWith(begin.value) },
+  });
+  const controls = {
+    beam: dropDown(
+      "Beam",
+      [...BEAMS].sort((a, b) => Number(a) - Number(b)).map((beam) => [beam, beam === "1" ? "1 (greedy)" : beam]),
+      (beam) => go({ beam }),
+    ),
+    unit: segments(
+      "Show",
+      [
+        ["words", "words"],
+        ["pieces", "pieces"],
+      ],
+      (unit) => go({ unit, step: "", cell: "" }),
+    ),
+  };
+  const changes = element("p", { class: "changes", role: "status" });
+  const list = element("div", { class: "translations" });
+  const problem = element("p", { class: "notice", role: "status" });
+  const toStep = (/** @type {number} */ step) => go({ step: String(step + 1), cell: "" }, { replace: true });
+  const steps = stepView({ point: (/** @type {number} */ step) => light(step), leave: () => light(), choose: toStep });
+  const look = segments("Look at", LOOKS, (chosen) => go({ look: chosen }));
+  const views = {
+    weights: weightsView(go),
+    beam: beamView((prefix) => go({ prefix: prefix.join(" "), step: "" })),
+    leave: leaveView(),
+    cover: coverageView(),
+  };
+  const below = element(
+    "div",
+    {},
+    steps.node,
+    element("div", { class: "look" }, look.node),
+    Object.values(views).map(({ node }) => node),
+  );
+  const body = live.length
+    ? [
+        labelled(`Sentence (${report.languages.source})`, text),
+        element(
+          "div",
+          { class: "controls" },
+          labelled("The translation begins with", begin),
+          controls.beam.node,
+          controls.unit.node,
+        ),
+        list,
+        changes,
+        problem,
+        below,
+      ]
+    : [element("p", { class: "hint" }, "No system of this report translates in the page:"), list];
+
+  // --- requests -----------------------------------------------------------------------------------------------------
+
+  const chosenSystem = () => (live.includes(state.system) ? state.system : (live.at(-1) ?? ""));
+  const source = () => (state.translate || (typed ? "" : example)).slice(0, LONGEST_TEXT);
+  const free = (/** @type {string} */ system, sentence = source()) => ({
+    system,
+    text: sentence,
+    wanted: { beam: Number(choice(state, "beam", BEAMS)), prefix: [], clamps: new Map() },
+  });
+
+  /** The request of what is shown in full: with the changes. @returns {Request} */
+  function changed() {
+    const request = free(chosenSystem());
+    const prefix = (state.prefix ?? "").split(" ").filter(Boolean);
+    return { ...request, wanted: { ...request.wanted, prefix, clamps: parseClamps(state.clamps ?? "") } };
+  }
+
+  /** Sentences that lack one word each. */
+  const shortened = () =>
+    withoutEachWord(source(), report.languages.unit).map(({ rest }) => free(chosenSystem(), rest));
+
+  /** Answer the requests one by one; typing goes on between them, and makes those that are left obsolete. */
+  async function answer(/** @type {Request[]} */ requests) {
+    turn += 1;
+    const own = turn;
+    for (const request of requests) {
+      const key = requestKey(request);
+      if (answers.has(key)) continue;
+      const translator = await load(request.system);
+      await new Promise((resume) => setTimeout(resume)); // what was typed is shown first
+      if (own !== turn) return;
+      answers.set(key, attempt(translator, request));
+      draw();
+    }
+  }
+
+  /** @param {Translator} translator @param {Request} request @returns {Answer} */
+  function attempt(translator, { system, text: sentence, wanted }) {
+    const { views: names } = systemOf(system);
+    try {
+      const size = sourceSize(translator, sentence);
+      const clamps = new Map([...wanted.clamps].filter(([, row]) => row.length === size)); // others are of another text
+      const shown = { view: names[0], languages: report.languages };
+      return { reading: liveReading(translator, sentence, { ...wanted, clamps }, shown) };
+    } catch (error) {
+      return { problem: error instanceof Error ? error.message : String(error) };
+    }
+  }
+
+  const systemOf = (/** @type {string} */ name) =>
+    /** @type {System} */ (report.systems.find((each) => each.name === name));
+
+  /** @param {string} beginning */
+  async function beginWith(beginning) {
+    const { target } = await load(chosenSystem());
+    const pieces = target.encode(wellFormed(beginning)).map((id) => target.pieces[id]);
+    go({ prefix: pieces.join(" "), step: "", cell: "" }, { replace: true });
+  }
+
+  // --- drawing ------------------------------------------------------------------------------------------------------
+
+  /** @param {State} next */
+  function update(next) {
+    state = next;
+    if (document.activeElement !== text) text.value = source();
+    controls.beam.set(choice(state, "beam", BEAMS));
+    controls.unit.set(choice(state, "unit", ["words", "pieces"]));
+    if (live.length && source().trim()) {
+      const others = live.filter((name) => name !== chosenSystem()).map((name) => free(name));
+      const more = lookedAt() === "leave" ? shortened() : [];
+      const requests = [changed(), free(chosenSystem()), ...others, ...more];
+      if (answers.size > MOST_ANSWERS) answers.clear();
+      void answer(requests);
+    }
+    draw();
+    return live.length ? chosenSystem() : "";
+  }
+
+  const lookedAt = () =>
+    /** @type {keyof typeof views} */ (
+      choice(
+        state,
+        "look",
+        LOOKS.map(([name]) => name),
+      )
+    );
+
+  function draw() {
+    const request = changed();
+    const blank = !source().trim();
+    const found = answers.get(requestKey(request));
+    const plain = answers.get(requestKey(free(request.system)))?.reading;
+    list.replaceChildren(...names.map((name) => rows(name, request, plain)).flat());
+    problem.textContent = blank ? "Type a sentence." : (found?.problem ?? cutNote(found?.reading));
+    if (blank || found?.problem || !live.length) {
+      below.hidden = true;
+      return;
+    }
+    if (!found?.reading) return; // until it is there, what was there stays
+    below.hidden = false;
+    drawReading(found.reading, request);
+    tellChanges(request, found.reading);
+    look.set(lookedAt());
+    for (const [name, view] of Object.entries(views)) view.node.hidden = name !== lookedAt();
+    if (!model) return;
+    if (lookedAt() === "beam") views.beam.draw(found.reading, request.wanted);
+    if (lookedAt() === "leave")
+      views.leave.draw(
+        withoutEachWord(source(), report.languages.unit),
+        found.reading,
+        shortened().map((each) => answers.get(requestKey(each))),
+      );
+    if (lookedAt() === "cover") views.cover.draw(model);
+  }
+
+  /** @param {LiveReading} reading @param {Request} request */
+  function drawReading(reading, request) {
+    const sentence = { source: request.text, reference: "", gold: null, systems: { [request.system]: reading } };
+    model = {
+      ...explored(report, sentence, systemOf(request.system), { unit: state.unit, step: state.step }),
+      forced: request.wanted.prefix.length,
+      held: request.wanted.clamps,
+      branch: (place, piece) => {
+        const prefix = [...reading.translation.pieces.slice(0, place), piece];
+        go({ prefix: prefix.join(" "), step: "" });
+      },
+    };
+    const key = [requestKey(request), model.unit, window.innerWidth].join("\n");
+    if (key !== drawn) {
+      steps.draw(model);
+      if (model.weights) views.weights.draw(model);
+      drawn = key;
+    }
+    if (document.activeElement !== begin)
+      begin.value = request.wanted.prefix
+        .map((piece) => piece.replaceAll("▁", " "))
+        .join("")
+        .trim();
+    views.weights.show(model, state.cell);
+    light();
+  }
+
+  /** Light the step under the pointer, or that of the address. */
+  function light(step = model?.step ?? 0) {
+    if (!model) return;
+    steps.light(model, step, null);
+    views.weights.light(model, step);
+  }
+
+  /** One system of the list: its translation, or why it has none. @param {string} name @param {Request} request @param {LiveReading} [plain] */
+  function rows(name, request, plain) {
+    const current = name === request.system;
+    const row = (/** @type {unknown[]} */ ...cells) =>
+      element(
+        "div",
+        { class: "translation", "aria-current": current ? "true" : null },
+        cells.map((cell) => element("div", {}, cell)),
+      );
+    const reason = report.engines[name];
+    if (typeof reason === "string")
+      return [row(element("bdi", {}, name), element("span", { class: "note" }, `Not in this page. ${reason}`), "")];
+    const { reading, problem: failed } = answers.get(requestKey(free(name))) ?? {};
+    const href = formatState({ ...state, ...UNCHANGED, translate: state.translate ?? "", system: name });
+    const link = element("a", { href }, element("bdi", {}, name));
+    const own = (/** @type {LiveReading} */ each, /** @type {string} */ other, /** @type {unknown} */ head) =>
+      row(
+        [head, element("small", {}, ` ${each.milliseconds.toFixed(0)} ms`)],
+        marked(each.text, other),
+        decimal(each.log_probability),
+      );
+    if (!source().trim()) return [row(link, "", "")];
+    if (!reading) return [row(link, failed ?? "…", "")];
+    const found = [own(reading, plain?.text ?? reading.text, link)];
+    const after = answers.get(requestKey(request))?.reading;
+    if (current && isChanged(request) && after) found.push(own(after, reading.text, "changed"));
+    return found;
+  }
+
+  /** What is changed, each with a button that takes it back. @param {Request} request @param {LiveReading} reading */
+  function tellChanges({ wanted: { prefix, clamps } }, reading) {
+    const button = (/** @type {string} */ label, /** @type {Record<string, string>} */ values) =>
+      element("button", { type: "button", on: { click: () => go(values) } }, label);
+    const count = [...clamps.keys()].filter((step) => step < reading.chosen.length).length;
+    changes.replaceChildren(
+      ...[
+        prefix.length ? button(`The beginning is given ×`, { prefix: "" }) : "",
+        count ? button(`The weights of ${count} step${count > 1 ? "s are" : " is"} set ×`, { clamps: "" }) : "",
+      ].filter(Boolean),
+    );
+  }
+
+  return { body, update };
+}
+
+/** The keys of a state that belong to one translation. */
+const UNCHANGED = { prefix: "", clamps: "", step: "", cell: "" };
+const LONGEST_TEXT = 20_000;
+const MOST_ANSWERS = 200;
+
+/** A text as one line, of which an address can be made. @param {string} text */
+function oneLine(text) {
+  return wellFormed(text.replace(/[\r\n]+/g, " "));
+}
+
+/** @param {Request} request */
+function isChanged({ wanted: { prefix, clamps } }) {
+  return prefix.length > 0 || clamps.size > 0;
+}
+
+/** Source positions of a text, the end symbol counted. @param {Translator} translator @param {string} text */
+function sourceSize({ source, config }, text) {
+  return Math.min(source.encode(text).length, config.decoding.max_source) + 1;
+}
+
+/** @param {LiveReading} [reading] */
+function cutNote(reading) {
+  return reading?.translation.cut
+    ? `Only the first ${reading.translation.sourcePieces.length - 1} pieces are read.`
+    : "";
+}

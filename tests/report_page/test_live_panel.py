@@ -1,0 +1,220 @@
+"""A sentence that a person types: translations, weights, beginnings, the beam, words left out."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import numpy as np
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
+from tests.browser import Page, axe_source
+from tests.report_page.made_up import HEADS, LUONG, VECTOR
+from tests.report_page.shown import painted, state
+
+LINE = "oak elm ash yew"
+Translate = Callable[..., Translation]
+PANEL = "section[data-panel=translate]"
+
+
+@pytest.fixture(scope="module")
+def translate(runs: dict[str, Path]) -> Translate:
+    """The toolkit's translation of a line."""
+    translators = {name: Translator.load(run) for name, run in runs.items()}
+    return lambda line, system=LUONG, beam=5: translators[system].translate(line, beam_size=beam)
+
+
+def at(line: str = LINE, **values: Any) -> str:
+    return f"#translate={quote(line)}&{urlencode({'system': LUONG} | values)}"
+
+
+def texts(page: Page) -> dict[str, str]:
+    """The translations that are shown, by system."""
+    rows = page.each(f"{PANEL} .translation", "[...node.children].map((cell) => cell.innerText)")
+    return {name.split("\n")[0].rsplit(" ", 2)[0] if name.endswith("ms") else name: text for name, text, _ in rows}
+
+
+def opened(page: Page, path: Path, fragment: str) -> None:
+    """Open the panel, and wait until every system has answered."""
+    page.open(path, fragment)
+    settled(page)
+
+
+def settled(page: Page) -> None:
+    page.until(f"return ![...document.querySelectorAll('{PANEL} .translation')].some((row) => /…/.test(row.innerText))")
+
+
+def test_every_system_translates_while_somebody_types(page: Page, live: Path, translate: Translate) -> None:
+    opened(page, live, "#translate")
+    box = page.find(f"{PANEL} textarea")
+    for line in (LINE, "<b>fir</b> box", "bay"):
+        box.clear()
+        box.send_keys(line)
+        page.until("return location.hash.includes(arguments[0])", f"translate={quote(line, safe='')}")
+        settled(page)
+        shown = texts(page)
+        assert shown[LUONG] == translate(line).text and shown[VECTOR] == translate(line, VECTOR).text
+        assert "Not in this page. this one is made up" in shown[HEADS]
+    assert not page.all(f"{PANEL} textarea ~ b, .translation b")
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_weights_and_probabilities_are_those_of_the_toolkit(
+    page: Page, live: Path, translate: Translate, beam: int
+) -> None:
+    opened(page, live, at(beam=beam, unit="pieces"))
+    expected = translate(LINE, beam=beam)
+    assert expected.attention is not None
+    np.testing.assert_allclose(painted(page, len(expected.pieces)), expected.attention, atol=0.05)
+    product = 1.0
+    for step in range(len(expected.pieces)):
+        assert page.text(f"{PANEL} .step-head h3") == f"Piece {step + 1} of {len(expected.pieces)}"
+        product *= float(page.text(f"{PANEL} .candidates .chosen .count"))
+        page.js(f"document.querySelector('{PANEL} [aria-label=\"Next step\"]').click()")
+    assert product == pytest.approx(math.exp(expected.hypotheses[0].log_probability), abs=0.03)
+
+
+def test_a_weight_is_given_and_taken_back(page: Page, live: Path) -> None:
+    opened(page, live, at(beam=1, unit="pieces"))
+    before, whole = painted(page, 5), page.text(PANEL)
+    page.js(f"document.querySelector('{PANEL} .heat tbody tr:nth-child(2) td:nth-child(4)').click()")
+    slider = page.find(f"{PANEL} .clamp input")
+    slider.send_keys(Keys.END)
+    page.until("return location.hash.includes('clamps=1')")
+    page.until(f"return document.querySelectorAll('{PANEL} .held').length === 1")
+    settled(page)
+    assert painted(page, len(page.all(f"{PANEL} .heat tbody tr")))[1].tolist() == [0, 0, 1, 0, 0]
+    slider.send_keys(Keys.ARROW_LEFT * 4)
+    page.until("return location.hash.includes('0.96')")
+    settled(page)
+    rest = 0.04 * before[1] / (1 - before[1, 2])
+    expected = [*rest[:2], 0.96, *rest[3:]]
+    np.testing.assert_allclose(painted(page, len(page.all(f"{PANEL} .heat tbody tr")))[1], expected, atol=2e-3)
+    assert "changed" in texts(page)
+    page.js(f"document.querySelector('{PANEL} .changes button').click()")
+    page.until("return !location.hash.includes('clamps')")
+    settled(page)
+    np.testing.assert_array_equal(painted(page, 5), before)
+    assert page.text(f"{PANEL} .translations") in whole
+
+
+def test_the_networks_own_weights_change_nothing(page: Page, live: Path) -> None:
+    opened(page, live, at(beam=1, unit="pieces"))
+    own = painted(page, 5)
+    probabilities = page.texts(f"{PANEL} .candidates .count")
+    clamps = ";".join(f"{step}:{','.join(f'{weight:.4f}' for weight in row)}" for step, row in enumerate(own))
+    opened(page, live, at(beam=1, unit="pieces", clamps=clamps))
+    assert len(page.all(f"{PANEL} .held")) == 5
+    shown = texts(page)
+    assert shown["changed"] == shown[LUONG]
+    assert page.texts(f"{PANEL} .candidates .count") == probabilities
+    np.testing.assert_allclose(painted(page, 5), own, atol=1e-4)
+
+
+def test_a_candidate_is_a_branch(page: Page, live: Path) -> None:
+    opened(page, live, at(unit="pieces", step=2))
+    first = page.texts(f"{PANEL} .candidates .chosen bdi")
+    other = page.text(f"{PANEL} .candidates button")
+    assert first != [other]
+    page.find(f"{PANEL} .candidates button").click()
+    page.until(f"return document.querySelectorAll('{PANEL} .forced').length === 2")
+    assert state(page)["prefix"].split()[1] == other
+    shown = texts(page)
+    assert shown["changed"].split()[:2] == [piece.removeprefix("▁") for piece in state(page)["prefix"].split()]
+    assert shown[LUONG] != shown["changed"]
+    box = page.find(f"{PANEL} .controls input")
+    box.clear()
+    box.send_keys("YEW OAK")
+    page.until("return location.hash.includes('YEW') && location.hash.includes('OAK')")
+    page.until(
+        f"return [...document.querySelectorAll('{PANEL} .translation')].some((row) => /YEW OAK/.test(row.innerText))"
+    )
+
+
+def test_the_beam_is_a_tree(page: Page, live: Path, translate: Translate) -> None:
+    opened(page, live, at(beam=3, look="beam"))
+    best = translate(LINE, beam=3)
+    nodes = page.each(f"{PANEL} .node.best", "node.textContent")
+    assert len(nodes) == len(best.pieces)
+    score = best.hypotheses[0].log_probability / ((5 + len(best.pieces)) / 6)
+    assert float(nodes[-1].removeprefix("■ ").replace("−", "-")) == pytest.approx(score, abs=0.05)
+    assert all("×" in text for text in page.texts(f"{PANEL} .node.dies"))
+    page.js(f"document.querySelector('{PANEL} .node[tabindex=\"0\"]').focus()")
+    page.keys(Keys.ARROW_RIGHT)
+    assert page.text(f"{PANEL} .told[role=status]").startswith("“YEW ASH”, log p ")
+    page.keys(Keys.ENTER)
+    page.until("return location.hash.includes('prefix=')")
+    assert len(state(page)["prefix"].split()) == 2
+
+
+def test_a_word_is_left_out(page: Page, live: Path, translate: Translate) -> None:
+    opened(page, live, at(look="leave"))
+    page.until(f"return !document.querySelector('{PANEL} .left-out').innerText.includes('…')")
+    words = LINE.split()
+    assert page.texts(f"{PANEL} .left-out del") == words
+    expected = [translate(" ".join(words[:k] + words[k + 1 :])).text for k in range(len(words))]
+    assert page.texts(f"{PANEL} .left-out li > :last-child") == expected
+
+
+def test_coverage_is_the_sum_of_the_weights(page: Page, live: Path, translate: Translate) -> None:
+    expected = translate(LINE).attention
+    assert expected is not None
+    opened(page, live, at(look="cover"))
+    found = [float(text) for text in page.texts(f"{PANEL} .coverage section:first-child .count")]
+    np.testing.assert_allclose(found, expected.sum(axis=0), atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "   ", "😀😀 oak", "x" * 3000, "oak " * 1000, "\u202eevil \u0000", HEADS], ids=str.__len__
+)
+def test_any_text_has_an_answer_or_a_clear_refusal(page: Page, live: Path, line: str) -> None:
+    opened(page, live, "#translate")
+    page.js(
+        f"const box = document.querySelector('{PANEL} textarea'); box.focus(); box.value = arguments[0];"
+        "box.dispatchEvent(new Event('input'))",
+        line,
+    )
+    answered = "rows.some((row) => /ms/.test(row)) || document.querySelector('.notice:not(#notice)').textContent"
+    rows = f"[...document.querySelectorAll('{PANEL} .translation')].map((row) => row.innerText)"
+    page.until(f"const rows = {rows}; return !rows.some((row) => /…/.test(row)) && ({answered})")
+    assert not page.all(f"{PANEL} i, {PANEL} script")
+
+
+def test_half_of_a_character_is_replaced(page: Page, live: Path) -> None:
+    opened(page, live, "#translate")
+    page.js(
+        f"const box = document.querySelector('{PANEL} textarea'); box.focus(); box.value = 'oak \\ud83d';"
+        "box.dispatchEvent(new Event('input'))"
+    )
+    page.until("return decodeURIComponent(location.hash).includes('oak \\ufffd')")
+
+
+def test_a_state_is_a_link(page: Page, live: Path) -> None:
+    fragment = at(beam=3, unit="pieces", step=2, look="beam", prefix="▁YEW", clamps="1:0,0,1,0,0")
+    opened(page, live, fragment)
+    page.until(f"return document.querySelectorAll('{PANEL} .changes button').length === 2")
+    assert page.text(f"{PANEL} .step-head h3").startswith("Piece 2 ")
+    assert page.text(f"{PANEL} .weights").split(" attends to ")[1].startswith("▁ash 1.00")
+    assert page.find(f"{PANEL} .tree").is_displayed()
+
+
+def test_a_stored_sentence_can_be_changed(page: Page, live: Path) -> None:
+    page.open(live, f"#attention=100&system={LUONG}")
+    page.find("a.change").click()
+    page.until("return location.hash.startsWith('#translate=')")
+    assert state(page)["system"] == LUONG
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("look", ["weights", "beam", "leave", "cover"])
+def test_axe_finds_no_serious_fault(page: Page, live: Path, theme: str, look: str) -> None:
+    axe_source()
+    width = 390 if theme == "dark" else 1280
+    page.size(width, theme)
+    opened(page, live, at(look=look, prefix="▁YEW"))
+    assert page.faults() == []
+    assert page.js("return document.documentElement.scrollWidth") <= width
