@@ -195,10 +195,16 @@ def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> 
         server.shutdown()
 
 
-def test_a_matrix_is_rounded_by_rows(tmp_path: Path) -> None:
-    weights = {"matrix": torch.tensor([[1.0, -127.0], [0.5, 0.25], [0.0, 0.0]]), "vector": torch.tensor([0.123])}
-    save_tensors(quantized(weights), tmp_path / "model.safetensors")
-    made = load_tensors(tmp_path / "model.safetensors")
-    assert made["matrix"].tolist() == [[1, -127], [127, 64], [0, 0]]
-    assert made["matrix.scale"].tolist() == pytest.approx([1.0, 0.5 / 127, 0.0], rel=1e-6, abs=1e-30)
-    assert made["vector"].equal(weights["vector"])
+@pytest.mark.parametrize(("bits", "largest"), [(8, 127), (12, 2047)])
+def test_a_matrix_is_rounded_by_rows(bits: int, largest: int, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    weights = {"matrix": torch.randn(5, 3), "zero": torch.zeros(1, 2), "vector": torch.tensor([0.123])}
+    file = tmp_path / "model.safetensors"
+    save_tensors(quantized(weights, bits), file)
+    stored, read = load_tensors(file), ask("weights", weights=str(file))
+    assert stored["matrix"].dtype == torch.int8
+    assert stored["vector"].equal(weights["vector"])
+    assert sum(read["zero"]) == 0
+    scale = weights["matrix"].abs().amax(1, keepdim=True) / largest
+    rounded = (weights["matrix"] / scale).round() * scale
+    torch.testing.assert_close(torch.tensor(read["matrix"]).view(5, 3), rounded, rtol=0, atol=1e-6)

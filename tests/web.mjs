@@ -20,6 +20,11 @@ const answers = {
       return { logProbs: Array.from(step.logProbs), weights: step.weights ? Array.from(step.weights) : null };
     });
   },
+  /** The numbers of each tensor. */
+  weights: ({ weights }) => {
+    const tensors = readSafetensors(bytes(weights).buffer);
+    return Object.fromEntries([...tensors].map(([name, { data }]) => [name, Array.from(data)]));
+  },
   /** Pieces of lines, and the lines again. */
   pieces: ({ model, lines }) => {
     const tokenizer = new Tokenizer(bytes(model));

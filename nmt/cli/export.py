@@ -15,7 +15,7 @@ def export(run: RunPath, folder: NewFolder, *, web: bool = False) -> None:
     """Write a run as files that translate without this package.
 
     With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
-    weights in int8. README.md in the directory says how to use the engine in other pages and in Node.
+    weights in 12 bits. README.md in the directory says how to use the engine in other pages and in Node.
 
     Args:
         run: run directory

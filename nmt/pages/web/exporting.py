@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 from torch import Tensor
+from torch.nn import functional
 
 from nmt.config import Config, schema
 from nmt.data.tokenizer import Tokenizers
@@ -17,7 +18,6 @@ from nmt.files import write_bytes
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.tensors import unshared
 
-LARGEST_INT8 = 127
 CELLS = ("gru", "lstm", "ssru")
 SCORES = ("additive", "concat", "coverage", "dot", "scaled_dot", "general", "low_rank", "cosine", "location")
 """Those of the engine: engine/cells.js, engine/attention.js."""
@@ -81,13 +81,22 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
     }
 
 
-def quantized(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Round each matrix to int8, row by row: NAME, and NAME.scale, by which its rows are multiplied; vectors stay."""
+def quantized(weights: Mapping[str, Tensor], bits: int = 12) -> dict[str, Tensor]:
+    """Round each matrix row by row to 8 or 12 bits; vectors stay.
+
+    Of a matrix NAME the result has NAME, the upper 8 bits, NAME.scale, by which its rows are multiplied, and of 12 bits
+    NAME.low: the lower 4, two in a byte, the first below.
+    """
     made: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         if tensor.dim() != 2:
             made[name] = tensor
             continue
-        scale = tensor.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / LARGEST_INT8
-        made[name], made[f"{name}.scale"] = (tensor / scale).round().to(torch.int8), scale.squeeze(1)
+        largest = 2 ** (bits - 1) - 1
+        scale = tensor.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / largest
+        codes = (tensor / scale).round().to(torch.int16)
+        made[name], made[f"{name}.scale"] = (codes >> bits - 8).to(torch.int8), scale.squeeze(1)
+        if bits == 12:
+            low = functional.pad((codes & 15).flatten(), (0, codes.numel() % 2))
+            made[f"{name}.low"] = (low[0::2] | low[1::2] << 4).to(torch.uint8)
     return made

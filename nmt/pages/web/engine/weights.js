@@ -6,11 +6,11 @@
  */
 
 /** Bytes of a number, by its type in the file. @type {Record<string, number>} */
-const WIDTH = { F32: 4, F16: 2, I8: 1 };
-const SCALE = ".scale";
+const WIDTH = { F32: 4, F16: 2, I8: 1, U8: 1 };
 
 /**
- * Read a safetensors file of fp32, fp16, and int8 by rows: NAME, and NAME.scale with the factor of each row.
+ * Read a safetensors file of fp32, fp16, and matrices in 8 or 12 bits: NAME has the upper 8 bits, NAME.scale the factor
+ * of each row, NAME.low the lower 4 bits, two in a byte.
  *
  * @param {ArrayBuffer} file
  * @returns {Tensors}
@@ -22,28 +22,22 @@ export function readSafetensors(file) {
   delete header.__metadata__;
   /** @type {Tensors} */
   const tensors = new Map();
-  for (const [
-    name,
-    {
-      dtype,
-      shape,
-      data_offsets: [begin, end],
-    },
-  ] of Object.entries(header)) {
-    if (!(dtype in WIDTH)) throw new Error(`the weights ${name} are of type ${dtype}; use F32, F16 or I8`);
-    const numbers = new Float32Array((end - begin) / WIDTH[dtype]);
-    for (let i = 0, at = 8 + size + begin; i < numbers.length; i += 1, at += WIDTH[dtype]) {
+  for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
+    if (!(dtype in WIDTH)) throw new Error(`the weights ${name} are of type ${dtype}; use F32, F16, I8 or U8`);
+    const numbers = new Float32Array((offsets[1] - offsets[0]) / WIDTH[dtype]);
+    for (let i = 0, at = 8 + size + offsets[0]; i < numbers.length; i += 1, at += WIDTH[dtype]) {
       if (dtype === "F32") numbers[i] = view.getFloat32(at, true);
-      else numbers[i] = dtype === "I8" ? view.getInt8(at) : half(view.getUint16(at, true));
+      else if (dtype === "F16") numbers[i] = half(view.getUint16(at, true));
+      else numbers[i] = dtype === "I8" ? view.getInt8(at) : view.getUint8(at);
     }
     tensors.set(name, { data: numbers, shape });
   }
   for (const [name, { data, shape }] of tensors) {
-    const scale = tensors.get(name + SCALE);
+    const scale = tensors.get(`${name}.scale`)?.data;
     if (!scale) continue;
-    const columns = data.length / shape[0];
-    data.forEach((number, i) => (data[i] = number * scale.data[Math.floor(i / columns)]));
-    tensors.delete(name + SCALE);
+    const low = tensors.get(`${name}.low`)?.data;
+    if (low) data.forEach((upper, i) => (data[i] = 16 * upper + ((low[i >> 1] >> (4 * (i % 2))) & 15)));
+    data.forEach((number, i) => (data[i] = number * scale[Math.floor(i / shape[1])]));
   }
   return tensors;
 }
