@@ -1,4 +1,4 @@
-"""Processes that tests start: some that are connected as torchrun connects them, and the environment of ``make``."""
+"""Processes that tests start, connected as torchrun connects them."""
 
 import os
 import signal
@@ -23,21 +23,12 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def run_processes(
-    function: Function, size: int, *arguments: Any, seconds: float = 100.0, timeout: float = 60.0
-) -> list[Any]:
-    """Call ``function(world, *arguments)`` in ``size`` processes; -> what each returns.
-
-    Args:
-        function: of a module that a new process can import.
-        size: the number of processes.
-        arguments: of the function.
-        seconds: after which all are killed.
-        timeout: how long a process waits for the others.
+def run_processes(function: Function, size: int, *arguments: Any) -> list[Any]:
+    """:func:`try_processes`, for processes that all return; -> what each returns.
 
     Raises AssertionError with the traceback of each process that has raised, was killed or took too long.
     """
-    found = try_processes(function, size, *arguments, seconds=seconds, timeout=timeout)
+    found = try_processes(function, size, *arguments)
     problems = [f"--- rank {rank}: {problem}" for rank, (problem, _) in enumerate(found) if problem]
     assert not problems, "\n".join(problems)
     return [result for _, result in found]
@@ -46,8 +37,16 @@ def run_processes(
 def try_processes(
     function: Function, size: int, *arguments: Any, seconds: float = 100.0, timeout: float = 60.0
 ) -> list[tuple[str, Any]]:
-    """As :func:`run_processes`; -> of each process its traceback or what became of it ("": it returned), and what it
-    has returned."""
+    """Call ``function(world, *arguments)`` in ``size`` processes; -> of each its traceback or what became of it ("": it
+    returned), and what it has returned.
+
+    Args:
+        function: of a module that a new process can import.
+        size: the number of processes.
+        arguments: of the function.
+        seconds: after which all are killed.
+        timeout: how long a process waits for the others.
+    """
     port, found = free_port(), [("", None)] * size
     pipes = [CONTEXT.Pipe(duplex=False) for _ in range(size)]
     processes = [
@@ -106,13 +105,3 @@ def _body(
 def kill_self() -> None:
     """End this process as the kernel does when memory is short."""
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def outside_make() -> dict[str, str]:
-    """The environment without what a ``make`` above this process has put there, ``make test ARGS=...`` included."""
-    of_make = {"ARGS", "DEMO", "DEMO_JOBS", "DEMO_SET", "JOBS", "SIZE"}
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("MAKE", "MFLAGS")) and name not in of_make
-    }

@@ -31,13 +31,7 @@ def translate(line: str) -> str:
 
 
 def write_corpus(
-    folder: Path,
-    train: int = 300,
-    validation: int = 20,
-    test: int = 20,
-    longest: int = 4,
-    seed: int = 1,
-    sides: tuple[str, str] = ("low", "up"),
+    folder: Path, train: int = 300, validation: int = 20, test: int = 20, longest: int = 4, seed: int = 1
 ) -> dict[str, dict[str, str]]:
     """Write pairs of up to ``longest`` words; return the files, named by split and side, as the data section has them.
 
@@ -46,13 +40,12 @@ def write_corpus(
         train, validation, test: number of pairs.
         longest: most words of a sentence.
         seed: of the random words.
-        sides: file extensions of source and target.
     """
     generator = random.Random(seed)
     corpora = {}
     for split, size in (("train", train), ("validation", validation), ("test", test)):
         lines = [" ".join(generator.choices(WORDS, k=generator.randint(1, longest))) for _ in range(size)]
-        source, target = (folder / f"{split}.{side}" for side in sides)
+        source, target = (folder / f"{split}.{side}" for side in ("low", "up"))
         source.write_text("".join(f"{line}\n" for line in lines), "utf-8")
         target.write_text("".join(f"{translate(line)}\n" for line in lines), "utf-8")
         corpora[split] = {"source": str(source), "target": str(target)}

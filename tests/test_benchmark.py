@@ -43,22 +43,6 @@ def test_training_and_decoding_of_a_run(tmp_path: Path) -> None:
     assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["--shape", "64x15"], "--shape: found '64x15'"),
-        (["--variant", "none", "some"], "--variant: found 'some'"),
-        (["--json", "no/such/folder/rows.json"], "no/such/folder/rows.json: cannot be written"),
-    ],
-)
-def test_wrong_options_are_explained_before_anything_is_printed(
-    options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert benchmark.main(options) == 2
-    out, err = capsys.readouterr()
-    assert problem in err and out == ""
-
-
 def test_peak_memory_is_what_was_held_in_between() -> None:
     def hold(size: int) -> None:
         with mmap.mmap(-1, size) as fresh:  # no memory that was freed before
@@ -96,12 +80,6 @@ BY_HAND = {
 @pytest.mark.parametrize("variant", BY_HAND)
 def test_it_is_what_the_equations_multiply(variant: str) -> None:
     assert cost(model_config(variant), V) == BY_HAND[variant]
-
-
-@pytest.mark.parametrize("variant", ["heads", "coverage", "deep transition, normalized"])
-def test_any_network_is_counted(variant: str) -> None:
-    found = cost(model_config(variant), V)
-    assert min(found.source_token, found.target_token) > 0
 
 
 def test_a_layer_above_the_first_reads_both_directions() -> None:

@@ -321,19 +321,6 @@ def test_a_full_disk_leaves_what_was_there_before(tmp_path: Path, monkeypatch: p
 # --- the folder -------------------------------------------------------------------------------------------------------
 
 
-def test_removal_spares_what_is_not_of_the_run(run: RunDirectory) -> None:
-    run.save("last", weights_of(1), TrainingCheckpoint({}, {}))
-    run.tensorboard.mkdir()
-    for made in (run.metrics, run.test_hypotheses, run.test_scores, run.tensorboard / "events"):
-        made.write_text("made")
-    (run.path / "notes.txt").write_text("mine")
-    (run.path / "plots").mkdir()
-    run.remove()
-    assert sorted(path.name for path in run.path.iterdir()) == ["notes.txt", "plots"]
-    assert not run.exists
-    run.remove()  # where there is nothing, nothing happens
-
-
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../..", "update-", "update-1/../..", "update--1", "update-\u0663", "best\n"]
 )

@@ -155,12 +155,6 @@ def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
-def test_invalid_utf8_names_the_line(translate: Translate) -> None:
-    code, out, err = translate(b"a\nb\n\xff\xfe\n")
-    assert (code, out) == (2, "")
-    assert err.startswith("nmt-translate: error: standard input:3: not UTF-8 (byte 0xff at column 1)")
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -3,19 +3,14 @@
 import re
 import sys
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
-import numpy as np
 import pytest
-import torch
 
 from compare_peers import row, train, translate
 from nmt.errors import DataError
-from nmt.model.transformer import sinusoids
 from peers.processes import Command, matches, run
-from peers.toolkits import TOOLKITS, CTranslate2, Toolkit
+from peers.toolkits import TOOLKITS, Toolkit
 
 TRAIN = """
 for update in (250, 500, 750):
@@ -90,20 +85,3 @@ def test_what_the_toolkits_print_is_found(
     toolkit = TOOLKITS[name]
     assert matches(log, toolkit.rate) == ([] if rate is None else [(1.5, rate)])
     assert matches(log, toolkit.bleu) == ([] if bleu is None else [(1.5, bleu)])
-
-
-def test_ctranslate2_has_a_program_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the positions of this toolkit, and its lines. Neither toolkit is in the other's environment."""
-    commands = CTranslate2("int8", tmp_path / "run")
-    words = commands.translation(tmp_path / "work", Path("a"), Path("b"), 5, 2).argv
-    assert words[0] == str(tmp_path / "environment-CTranslate2/bin/python") and Path(words[1]).is_file()
-    assert words[2:] == ["translate", "model", "a", "b", "5", "int8", "2"]
-    specs = ModuleType("ctranslate2.specs")
-    monkeypatch.setattr(specs, "TransformerSpec", None, raising=False)
-    for name, module in (("ctranslate2", ModuleType("ctranslate2")), ("ctranslate2.specs", specs)):
-        monkeypatch.setitem(sys.modules, name, module)
-    program = import_module("peers.ctranslate2_program")
-    table = program.sinusoids(8)
-    np.testing.assert_allclose(table, sinusoids(0, torch.empty(1, len(table), 8)).numpy(), atol=1e-4)
-    (tmp_path / "lines").write_bytes("a\u2028b\x0b\n\nc\rd\n".encode())
-    assert program.read_lines(str(tmp_path / "lines")) == ["a\u2028b\x0b", "", "c\rd"]

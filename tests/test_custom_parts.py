@@ -12,7 +12,6 @@ import pytest
 import torch
 import yaml
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from nmt import fast
 from nmt.config import Config, load_config, schema
@@ -28,30 +27,6 @@ from tests.comparison import differences
 from tests.small_run import options, train
 
 REGISTRIES = (schema.SCORES, schema.ATTENTIONS, schema.ENCODERS, schema.DECODERS, schema.CELLS)
-
-# --- an encoder that is not bidirectional -----------------------------------------------------------------------------
-
-
-class ForwardOptions(schema.Encoder):
-    """A GRU that reads from left to right."""
-
-    type: Literal["forward"]
-
-
-class ForwardEncoder(Encoder):
-    """The decoder starts from its last state."""
-
-    def __init__(self, options: ForwardOptions, config: schema.Model) -> None:
-        super().__init__()
-        self.width = self.bridge_width = options.hidden
-        self.rnn = nn.GRU(config.embeddings.size, self.width, batch_first=True)
-
-    def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        output, last = self.rnn(packed)
-        annotations, _ = pad_packed_sequence(output, batch_first=True, total_length=embedded.size(1))
-        return annotations, last[-1]
-
 
 # --- a decoder without a hidden vector --------------------------------------------------------------------------------
 
@@ -152,7 +127,7 @@ class MeanAttention(Attention):
 PAGE = (Path(__file__).parent.parent / "docs/architecture.md").read_text("utf-8")
 [SCORE], [SECTION] = (re.findall(rf"^```{kind}\n(.*?)\n```$", PAGE, re.S | re.M) for kind in ("python", "yaml"))
 PARTS: dict[str, dict[str, Any]] = {
-    "encoder and score of the page": yaml.safe_load(SECTION)["model"] | {"encoder": {"type": "forward", "hidden": 24}},
+    "score of the page": yaml.safe_load(SECTION)["model"],
     "decoder": {"decoder": {"type": "cache", "hidden": 24}},
     "cell and attention without weights": {
         "encoder": {"type": "minimal", "hidden": 24},
@@ -171,7 +146,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     names: dict[str, Any] = dict(globals(), ScoredAttention=ScoredAttention)
     exec(SCORE, names)
     for registry, kind, part in (
-        (schema.ENCODERS, ForwardOptions, ForwardEncoder),
         (schema.DECODERS, CacheOptions, CacheDecoder),
         (schema.ATTENTIONS, MeanOptions, MeanAttention),
     ):
@@ -225,23 +199,23 @@ def test_teacher_forcing_is_stepping_and_the_twin_is_the_part_itself(folder: Pat
 
 def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder: Path) -> None:
     values = options(folder)
-    values["model"] |= {"attention": {"type": "mean", "widow": 2}, "encoder": {"type": "forwards", "hidden": 0}}
+    values["model"] |= {"attention": {"type": "mean", "widow": 2}, "encoder": {"type": "minimals", "hidden": 0}}
     path = folder / "wrong.yaml"
     path.write_text(yaml.safe_dump(values), "utf-8")
     with pytest.raises(ConfigError) as caught:
         load_config(path)
     found = [problem.removeprefix(f"{path}: ").partition(":")[0] for problem in caught.value.problems]
     assert found == ["model.attention.widow", "model.encoder.type"]
-    assert "nearest: forward" in caught.value.problems[-1]
+    assert "nearest: minimal" in caught.value.problems[-1]
 
 
 def test_a_type_cannot_be_registered_twice_and_needs_a_builder(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"forward.*ForwardOptions"):
-        schema.ENCODERS.register(ForwardOptions)
+    with pytest.raises(ValueError, match=r"mean.*MeanOptions"):
+        schema.ATTENTIONS.register(MeanOptions)
 
-    del schema.ENCODERS.builders[ForwardOptions]
-    with pytest.raises(LookupError, match="ForwardOptions"):
-        build_model(configured(folder, "encoder and score of the page").model, 9, 9)
+    del schema.ATTENTIONS.builders[MeanOptions]
+    with pytest.raises(LookupError, match="MeanOptions"):
+        build_model(configured(folder, "cell and attention without weights").model, 9, 9)
 
 
 def test_vectors_of_a_custom_part_start_as_it_made_them(folder: Path) -> None:

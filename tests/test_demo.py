@@ -133,20 +133,6 @@ def test_every_word_is_linked_and_no_link_leaves_the_sentence(pairs: list[Senten
         assert {j for _, j in pair.alignment} == set(range(len(pair.french.split()))), pair
 
 
-def test_names_and_digits_are_linked_to_themselves(pairs: list[Sentence]) -> None:
-    """An independent look at the links: what both languages write alike must find itself on the other side."""
-    alike = {*lexicon.MALE_NAMES, *lexicon.FEMALE_NAMES, *map(str, range(100, 1000))} - {"Rose", "Olivier"}
-    found = 0
-    for pair in pairs:
-        english, french = re.findall(r"\S+", pair.english), re.findall(r"\S+", pair.french)
-        for i, token in enumerate(english):
-            if token.strip(",.?") in alike:
-                (j,) = [j for left, j in pair.alignment if left == i and french[j] != "?"]
-                assert re.sub("^.*'", "", french[j]).strip(",.") == token.strip(",.?"), pair
-                found += 1
-    assert found > 1000
-
-
 def test_french_spelling(pairs: list[Sentence]) -> None:
     """Nothing that French elides or contracts is left; the exceptions are h aspiré and onze."""
     text = "\n".join(pair.french for pair in pairs)
@@ -187,14 +173,6 @@ def test_corpus(tmp_path: Path) -> None:
 
 
 SIZES = {"train": 300, "validation": 30, "test": 24}
-
-
-def test_test_set_does_not_depend_on_the_other_sizes(tmp_path: Path) -> None:
-    write_corpus(tmp_path / "a", train=20, validation=5, test_per_bin=2, seed=1)
-    write_corpus(tmp_path / "b", train=0, validation=0, test_per_bin=2, seed=1)
-    for end in ("en", "fr", "align"):
-        assert (tmp_path / "a" / f"test.{end}").read_bytes() == (tmp_path / "b" / f"test.{end}").read_bytes()
-    assert (tmp_path / "b" / "train.en").read_bytes() == b""
 
 
 def test_same_bytes_in_every_process(tmp_path: Path) -> None:

@@ -1,33 +1,21 @@
 """A whole experiment on a tiny corpus, killed on the way."""
 
 import csv
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-import yaml
 
-from nmt.config import dump_config
-from tests.small_run import config
-
-ROOT = Path(__file__).parent.parent
-COMMAND = "import sys; from nmt.cli.experiment import main; sys.exit(main())"
+from tests.test_experiments import write_experiment
+from tests.torture.training import start
 
 
-def start(*arguments: str | Path) -> "subprocess.Popen[str]":
+def begin(file: Path, *options: str | Path) -> "subprocess.Popen[str]":
     """``nmt-experiment``, in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    arguments = map(str, ("--config", file, *options))
+    return start("nmt-experiment", *arguments, stderr=subprocess.STDOUT, start_new_session=True)
 
 
 def finish(process: "subprocess.Popen[str]", code: int = 0) -> str:
@@ -43,25 +31,6 @@ def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
     assert path.exists()
 
 
-def write_experiment(folder: Path, updates: int) -> Path:
-    """Two systems, two at a time."""
-    base = config(folder, updates=updates, save_every=2).model_copy(update={"threads": 1})
-    (folder / "base.yaml").write_text(dump_config(base), "utf-8")
-    experiment = {
-        "base": str(folder / "base.yaml"),
-        "output": str(folder / "whole"),
-        "systems": {"none": {"model.attention": {"type": "none"}}, "bahdanau": {}},
-        "seeds": [1, 2],
-        "jobs": 2,
-        "tests": {
-            "own": {"source": str(folder / "test.low"), "reference": str(folder / "test.up")},
-            "other": {"source": str(folder / "validation.low"), "reference": str(folder / "validation.up")},
-        },
-    }
-    (folder / "experiment.yaml").write_text(yaml.safe_dump(experiment, sort_keys=False), "utf-8")
-    return folder / "experiment.yaml"
-
-
 def table(folder: Path) -> list[dict[str, str]]:
     """The results but for the speed, which no two runs share."""
     with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
@@ -70,20 +39,26 @@ def table(folder: Path) -> list[dict[str, str]]:
 
 @pytest.mark.slow(seconds=50)
 def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) -> None:
-    file = write_experiment(tmp_path, updates=20)
-    said = finish(start("--config", file))
+    texts = {
+        test: {"source": str(tmp_path / f"{split}.low"), "reference": str(tmp_path / f"{split}.up")}
+        for test, split in (("own", "test"), ("other", "validation"))
+    }
+    how = {"updates": 20, "save_every": 2}
+    output = tmp_path / "whole"
+    file = write_experiment(tmp_path, training=how, output=str(output), seeds=[1, 2], jobs=2, tests=texts)
+    said = finish(begin(file))
     for label in ("none:1", "none:2", "bahdanau:1", "bahdanau:2"):
         assert f"{label}: test set: BLEU" in said
     assert said.count("pairs read") == 1, "the report of the data that all runs have in common"
 
     killed = tmp_path / "killed"
-    process = start("--config", file, "--output", killed)
+    process = begin(file, "--output", killed)
     wait_for(killed / "none/seed-1/checkpoints/previous", process)
     process.send_signal(signal.SIGKILL)  # the process alone: its runs must not go on without it
     process.communicate()
     assert not (killed / "bahdanau/seed-2").exists()
 
-    process = start("--config", file, "--output", killed)
+    process = begin(file, "--output", killed)
     wait_for(killed / "bahdanau/seed-1/checkpoints/previous", process)
     process.terminate()
     said = finish(process, 128 + signal.SIGTERM)
@@ -91,7 +66,7 @@ def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) 
     assert said.splitlines()[-1] == "stopped; the same command continues"
     assert not (killed / "own.csv").exists()
 
-    finish(start("--config", file, "--output", killed))
+    finish(begin(file, "--output", killed))
     drawn = [f"{test}{ending}" for test in ("own", "other") for ending in (".csv", ".png", ".why.csv", ".json")]
     for name in [*drawn, "own.why.attention.png", "tests/other/none.seed-2.txt"]:
         assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
@@ -100,5 +75,5 @@ def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) 
         (test, system, "2") for test in ("own", "other") for system in ("none", "bahdanau")
     }
     files = {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()}
-    finish(start("--config", file, "--output", killed))
+    finish(begin(file, "--output", killed))
     assert files == {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()}

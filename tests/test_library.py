@@ -16,7 +16,6 @@ import pytest
 import nmt
 from nmt.cli.evaluate import main as evaluate_command
 from nmt.cli.length_curve import main as curve_command
-from nmt.cli.translate import main as translate_command
 from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.search import Sampling
 from nmt.translation.options import SearchOptions
@@ -175,10 +174,6 @@ def test_arguments_are_checked_at_the_call(here: Path, translator: nmt.Translato
     lines: Any = 2.5
     with pytest.raises(TypeError, match=r"lines .*2\.5"):
         translator.translate(lines)
-    with pytest.raises(ConfigError, match="beam_size: has no effect"):
-        nmt.evaluate("test.up", "test.low", "test.up", beam_size=3)
-    with pytest.raises(ConfigError, match="beam_size: has no effect"):
-        nmt.length_curve({"copy": "test.low"}, "test.low", "test.up", beam_size=3)
 
 
 def test_a_line_that_is_cut_off_is_a_warning(translator: nmt.Translator) -> None:
@@ -188,13 +183,6 @@ def test_a_line_that_is_cut_off_is_a_warning(translator: nmt.Translator) -> None
 
 
 # --- what the commands compute ----------------------------------------------------------------------------------------
-
-
-def test_the_command_writes_what_the_library_returns(here: Path, translator: nmt.Translator) -> None:
-    arguments = ["--model", "runs/tiny", "--input", "test.low", "--output", "hypotheses", "--device", "cpu"]
-    assert translate_command([*arguments, "--beam-size", "3"]) == 0
-    expected = translator.translate(lines(here / "test.low"), beam_size=3)
-    assert lines(here / "hypotheses") == [each.text for each in expected]
 
 
 def test_evaluate_gives_the_numbers_of_the_command(here: Path) -> None:
@@ -229,6 +217,7 @@ def test_length_curve_gives_the_files_of_the_command(
         beam_size=1,
     )
     assert capsys.readouterr().out == f"{curve}\n"
+    assert [len(each.seeds) for each in curve.systems] == [0, 2], "a name given again is another seed"
     curve.write("of-library")
     for kind in ("json", "csv", "png"):
         assert (here / f"of-library.{kind}").read_bytes() == (here / f"of-command.{kind}").read_bytes()

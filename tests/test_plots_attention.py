@@ -1,14 +1,13 @@
 """Heat maps of attention."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from nmt.evaluation.figures.attention import AttentionMap, attention_image, draw_attention
-from nmt.evaluation.figures.style import plain, png, style
+from nmt.evaluation.figures.style import plain, png
 from tests.figures import IGNORE_BOXES, NASTY, boxes, on_the_page
 
 
@@ -49,13 +48,6 @@ def test_cells_are_squares_and_nothing_is_cut_off(source: int, target: int) -> N
     shown = figure.axes[0].bbox
     assert shown.width / source == pytest.approx(shown.height / target)
     assert max(figure.get_size_inches()) < 11
-
-
-def test_labels_of_neighbors_do_not_touch() -> None:
-    shown = drawn(["word"] * 90, ["Wort"] * 90).axes[0]
-    with style():
-        boxes = [label.get_window_extent() for label in shown.get_yticklabels()]
-    assert all(lower.y1 <= upper.y0 + 1 for upper, lower in pairwise(boxes))
 
 
 def test_a_source_from_right_to_left_runs_so() -> None:

@@ -7,25 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nmt.evaluation.by_length import Bin
 from nmt.evaluation.diagnosis import MEASURES
 from nmt.evaluation.figures.diagnosis import FIGURES, draw_diagnosis
 from nmt.evaluation.figures.learning import Curve, Curves, draw_learning, learning_curves
 from nmt.evaluation.figures.style import style
-from tests.figures import ABOUT, DECADES, FEW, boxes, inside, on_the_page, reasons
-
-
-def test_reasons_of_few_sentences_are_hollow() -> None:
-    few = replace(
-        reasons("a", DECADES),
-        bins=tuple(Bin(low, high, np.arange(n)) for (low, high), n in zip(DECADES, FEW, strict=True)),
-    )
-    figure = draw_diagnosis([few], "recall", about=ABOUT, unit="words")
-    for axes in figure.axes[:3]:
-        hollow, joined = axes.get_lines()
-        assert hollow.get_markerfacecolor() == "white" and len(np.asarray(hollow.get_xdata())) == 2
-        assert np.isnan(np.asarray(joined.get_ydata(), np.float64)).tolist() == [n < 30 for n in FEW]
-    assert any("Hollow points: fewer than 30" in text for text, _ in boxes(figure))
+from tests.figures import ABOUT, DECADES, boxes, inside, on_the_page, reasons
 
 
 def test_no_marker_is_clipped_and_the_unit_is_named() -> None:

@@ -119,6 +119,7 @@ def test_a_dry_run_translates_the_longest_lines(
         ("data.test.target=broken", "broken:20: not UTF-8"),
         ("tokenizer={type: bpe, vocabulary: 5000}", "tokenizer.vocabulary"),
         ("data.cache=short/cache", "data.cache: "),
+        ("data.cache=~nobody-of-this-name/x", "data.cache: Could not determine home directory"),
         ("device=cuda:99", "'cuda:99'"),
         ("model.encoder.hidden=1000000", "out of memory"),
     ],

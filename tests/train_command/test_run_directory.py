@@ -1,15 +1,39 @@
-"""What ``nmt-train`` does in the run directory, and nowhere else."""
+"""What ``nmt-train`` says, and what it does in the run directory and nowhere else."""
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
+from nmt.cli import report, translate
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot
 from tests.small_run import metrics, options
 from tests.train_command.commands import Train, refused, write_config
+
+
+def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(train: Train, tmp_path: Path) -> None:
+    run = tmp_path / "a run"
+    code, err = train("--output", run, "--set", "training.updates=2", "--set", "evaluation.bootstrap=5")
+    assert code == 0
+    lines = err.splitlines()
+    for name in ("data", "vocabulary", "model", "machine", "training"):
+        assert sum(line.startswith(f"{name}: ") for line in lines) == 1, name
+    [model] = [line for line in lines if line.startswith("model: ")]
+    assert int(model.split()[1].replace(",", "")) == RunDirectory(run).parameters("last")
+    table = [line for line in lines if line.startswith("validation ") and ("update" in line or line[-4:] == "best")]
+    assert table[0].split()[1] == "update" and table[-1].endswith("best")
+    typed = [shlex.split(line) for line in lines[lines.index("next:") + 1 :]]
+    assert [words[0] for words in typed] == ["nmt-translate", "nmt-report", "tensorboard"]
+    assert all(str(run) in words for words in typed)
+    for module, words in ((translate, typed[0]), (report, typed[1])):
+        module.main.parser().parse_args(words[1:])
+    code, err = train("--output", run, "--overwrite", "--quiet", "--set", "training.updates=2")
+    assert code == 0
+    test, best = err.splitlines()
+    assert test.startswith("test set: BLEU ") and best.startswith("best checkpoint: that of update 2: ")
 
 
 def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run: Path) -> None:
@@ -22,10 +46,13 @@ def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run:
 
 def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) -> None:
     (run / "notes.txt").write_text("mine")
-    (run / "checkpoints" / "update-7").mkdir()
+    (run / "plots").mkdir()
+    for old in (run / "checkpoints/update-7", run / "tensorboard/old"):
+        old.mkdir()
     code, err = train("--output", run, "--overwrite", "--set", "training.updates=1")
     assert code == 0 and "training: 1 updates, " in err
-    assert (run / "notes.txt").read_text() == "mine"
+    assert (run / "notes.txt").read_text() == "mine" and (run / "plots").is_dir()
+    assert not (run / "tensorboard/old").exists()
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["best", "last", "previous"]
     assert {line["step"] for line in metrics(run)} == {1}
 
