@@ -20,6 +20,7 @@ from machine import commit, machine
 from nmt.cli.command import Command
 from nmt.config.schema import FileCorpus
 from nmt.data.corpus import Pair
+from nmt.data.dataset import corpus_sha256
 from nmt.data.lines import read_lines
 from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
 from nmt.evaluation.figures.style import COLORS, png, style
@@ -38,6 +39,7 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """The 97.5% quantile of Student's t for 1 to 9 degrees of freedom."""
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
+TICKS = (-10, -1, 0, 1, 10)
 
 # --- the rule ---------------------------------------------------------------------------------------------------------
 
@@ -118,10 +120,14 @@ BASELINES = {"aligner": aligner}
 """Systems without runs."""
 
 
-def measure(claim: Claim, plan: Plan) -> dict[str, Any] | None:
-    """Score both systems with each seed; None if one of the runs is not finished."""
+def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Score both systems with each seed; None if one of the runs is not finished, or if this was done ``before``."""
     runs = {name: plan.runs_of(name) for name in claim.compared if name not in BASELINES}
     if not all(run.path.exists() and remaining(run)[0] is None for each in runs.values() for run in each):
+        return None
+    begun = {run.label: read_json(RunDirectory(run.path).manifest)["started"] for each in runs.values() for run in each}
+    made_from = {**claim.model_dump(mode="json"), "begun": begun}
+    if before.items() >= made_from.items():
         return None
     seeds = [run.seed for run in next(iter(runs.values()))]
     scores = [
@@ -130,9 +136,8 @@ def measure(claim: Claim, plan: Plan) -> dict[str, Any] | None:
         else [BASELINES[name](plan)] * len(seeds)
         for name, beam in zip(claim.compared, claim.beams or (None, None), strict=True)
     ]
-    manifest = read_json(RunDirectory(next(iter(runs.values()))[0].path).manifest)
-    trained = {"trained": manifest["started"], "data": plan.base, "corpus_sha256": manifest["corpus_sha256"]}
-    return {"seeds": seeds, "scores": scores, **trained}
+    data = plan.runs[0].config.data
+    return {**made_from, "seeds": seeds, "scores": scores, "data": plan.base, "corpus_sha256": corpus_sha256(data)}
 
 
 def gold_pairs(plan: Plan) -> GoldPairs:
@@ -187,7 +192,8 @@ def picture(claims: Sequence[Mapping[str, Any]]) -> bytes:
         axes.invert_yaxis()
         axes.axvspan(-1, 1, color="#EEEEEE")
         axes.set_xscale("symlog", linthresh=2)
-        axes.set_xlabel("gain in multiples of the smallest that counts; green: holds, orange: does not hold")
+        axes.set_xticks(TICKS, map(str, TICKS))
+        axes.set_xlabel("gain / margin\n(green: holds, orange: does not hold)")
         return png(figure)
 
 
@@ -207,8 +213,9 @@ def textbook(*, begun_at: str | None = None) -> None:
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
         for name, claim in (experiment.claims or {}).items():
-            if found := measure(claim, plan):
-                write_json(FIGURES / f"textbook/{name}.json", {"name": name, **claim.model_dump(), **found, **made})
+            path = FIGURES / f"textbook/{name}.json"
+            if found := measure(claim, plan, read_json(path) if path.exists() else {}):
+                write_json(path, {"name": name, **found, **made})
     write_bytes(FIGURES / "textbook.png", picture(measured()))
     reference.write()
 
