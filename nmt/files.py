@@ -37,14 +37,17 @@ def run_name(path: str | os.PathLike[str]) -> str:
 
 
 def why_unwritable(path: Path) -> str:
-    """The operating system's reason why a file or directory is not writable; "" if it is."""
-    reason = "" if os.access(path, os.W_OK) else os.strerror(errno.EACCES)
-    if path.is_dir():
+    """The reason why a file or directory cannot be written or made; "" if it can."""
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    reason = "" if os.access(there, os.W_OK) else os.strerror(errno.EACCES)
+    if there.is_dir():
         try:
-            tempfile.TemporaryFile(dir=path).close()  # rights do not bind root, and say nothing about a full disk
+            tempfile.TemporaryFile(dir=there).close()  # rights do not bind root, and say nothing about a full disk
         except OSError as error:
             reason = error.strerror or str(error)
-    return reason
+    elif there != path:
+        reason = os.strerror(errno.ENOTDIR)
+    return f"{there}: {reason}" if reason and there != path else reason
 
 
 def write_bytes(path: Path, data: bytes) -> None:

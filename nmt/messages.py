@@ -42,9 +42,10 @@ class Step:
         """Show a text beside the counts from now on."""
 
 
+UNSEEN = Step()
 Display = Callable[[str, float | None, str, float], AbstractContextManager[Step]]
 """Shows a step while it lasts; arguments as of :func:`step`."""
-_display: ContextVar[Display] = ContextVar("display", default=lambda *_: nullcontext(Step()))
+_display: ContextVar[Display] = ContextVar("display", default=lambda *_: nullcontext(UNSEEN))
 
 
 @contextmanager
@@ -80,14 +81,6 @@ def watched(items: Iterable[Item], progress: Step) -> Iterator[Item]:
     for item in items:
         yield item
         progress.advance()
-
-
-def counted_early(
-    make: Callable[[Callable[[float], None]], Iterable[Item]], what: str, total: float | None, unit: str
-) -> Iterator[Item]:
-    """Pass items through as a step; ``make`` gets what counts them, because they are done before they come out."""
-    with step(what, total, unit) as progress:
-        yield from make(progress.advance)
 
 
 def duration(seconds: float) -> str:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -124,7 +125,8 @@ def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) 
 
 def test_lines_are_counted_batch_by_batch_before_they_come_out(bahdanau: Translator) -> None:
     lines, counts = ["", *LINES, " "], list[float]()
-    first = next(found := bahdanau.stream(lines, with_(GREEDY, batch_tokens=20), done=counts.append))
+    progress = Mock(advance=counts.append)
+    first = next(found := bahdanau.stream(lines, with_(GREEDY, batch_tokens=20), progress=progress))
     assert first.text == "" and sum(counts) == len(lines)
     assert counts[0] == 2 and len(counts) > 3  # the blank lines, then batches
     assert len(list(found)) == len(lines) - 1 and sum(counts) == len(lines)

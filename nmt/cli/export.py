@@ -1,4 +1,4 @@
-"""nmt-export: a run for other programs."""
+"""nmt-export: a run for browsers and Node."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,22 +11,19 @@ from nmt.errors import ConfigError
 NewFolder = Annotated[str, Value("DIR")]
 
 
-def export(run: RunPath, folder: NewFolder, *, web: bool = False) -> None:
-    """Write a run as files that translate without this package.
+def export(run: RunPath, folder: NewFolder) -> None:
+    """Write a run as a page that translates while somebody types, without this package.
 
-    With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
-    weights in 12 bits. README.md in the directory says how to use the engine in other pages and in Node.
+    DIR has the page, an engine in JavaScript without dependencies, and the weights in 12 bits. README.md there
+    says how to use the engine in other pages and in Node. Only recurrent networks can be exported.
 
     Args:
         run: run directory
         folder: new directory
-        web: for browsers and Node; recurrent networks only
 
     examples:
-      nmt-export --web runs/demo/bahdanau page
+      nmt-export runs/demo/bahdanau page
     """
-    if not web:
-        raise ConfigError("--web: is required; there is no other form of export")
     if Path(folder).is_dir() and any(Path(folder).iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
     from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)

@@ -70,8 +70,7 @@ def _locked(folder: Path, say: Say) -> Iterator[None]:
 def try_cache(data: Data) -> None:
     """Raise DataError if the cache is not writable."""
     cache = cache_folder(data.cache)
-    there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    if reason := why_unwritable(there) if there.is_dir() else f"{there} is not a directory":
+    if reason := why_unwritable(cache):
         raise unwritable(cache, reason)
 
 

@@ -118,7 +118,10 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     run = RunDirectory(config.output)
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
-    _refuse_unwritable(run.path)
+    if problem := "it is a file" if run.path.is_file() else why_unwritable(run.path):
+        raise ConfigError(
+            f"output: {run.path} is not writable ({problem}); choose another directory or change its permissions"
+        )
     run.refuse_links()
     if not run.exists and run.foreign:
         found = ", ".join(run.foreign[:MOST_NAMED]) + (", ..." if len(run.foreign) > MOST_NAMED else "")
@@ -138,14 +141,3 @@ def existing_run_error(run: RunDirectory) -> ConfigError:
     if not run.has("last"):
         return ConfigError(f"output: {run.path} holds a run without a checkpoint; replace it with --overwrite")
     return ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
-
-
-def _refuse_unwritable(folder: Path) -> None:
-    """Raise ConfigError for a directory that cannot be created or is not writable."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise ConfigError(f"output: {existing} is a file; name a directory")
-    if problem := why_unwritable(existing):
-        raise ConfigError(
-            f"output: {existing} is not writable ({problem}); choose another directory or change its permissions"
-        )

@@ -22,7 +22,7 @@ from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alig
 from nmt.evaluation.figures.attention import attention_image
 from nmt.evaluation.metrics import Evidence, scores_of
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.messages import Caution, Say, counted, counted_early
+from nmt.messages import Caution, Say, counted, step
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
 from nmt.runs.film import Filmed
@@ -32,9 +32,8 @@ from nmt.training.reports import Log
 from nmt.training.world import in_shares
 from nmt.translation.forced import force, word_attention
 from nmt.translation.options import SearchOptions
-from nmt.translation.results import Translation
 from nmt.translation.searching import WINDOW
-from nmt.translation.translator import CheckStop, Done, Translator, never_stop
+from nmt.translation.translator import CheckStop, Translator, never_stop
 
 MOST_IMAGES = 2
 """Samples whose attention is drawn: a picture takes a few tenths of a second."""
@@ -200,8 +199,6 @@ def translated(
     translator: Translator, sources: Sequence[str], options: SearchOptions, what: str, check_stop: CheckStop
 ) -> Iterator[str]:
     """Yield the translation of each sentence, as the step ``what``. ``check_stop`` is called between batches."""
-
-    def stream(done: Done) -> Iterator[Translation]:
-        return translator.stream(sources, options, first_window=WINDOW, check_stop=check_stop, done=done)
-
-    return (translation.text for translation in counted_early(stream, what, len(sources), "sentences"))
+    with step(what, len(sources), "sentences") as progress:
+        found = translator.stream(sources, options, first_window=WINDOW, check_stop=check_stop, progress=progress)
+        yield from (translation.text for translation in found)

@@ -14,6 +14,7 @@ from nmt.data.batching import Specials
 from nmt.data.tokenizer import Tokenizers
 from nmt.device import precision_of, release_freed_memory, resolve_device
 from nmt.errors import ConfigError, NmtWarning
+from nmt.messages import UNSEEN, Step
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import Hypothesis, Searchable, together
 from nmt.translation.options import SearchOptions
@@ -40,8 +41,6 @@ Warn = Callable[[int, str], None]
 """Receives the number of a line, from 1, and what is wrong with it."""
 CheckStop = Callable[[], None]
 """Called between two batches; raises ``Stopped`` if a stop was requested."""
-Done = Callable[[float], None]
-"""Receives how many more lines are translated, batch by batch, before their translations come out in their order."""
 
 
 def no_warning(number: int, problem: str) -> None:
@@ -50,10 +49,6 @@ def no_warning(number: int, problem: str) -> None:
 
 def never_stop() -> None:
     """Go on."""
-
-
-def uncounted(lines: float) -> None:
-    """Count nothing."""
 
 
 def _warn(number: int, problem: str) -> None:
@@ -187,18 +182,18 @@ class Translator:
         first_window: int = FIRST_WINDOW,
         warn: Warn = no_warning,
         check_stop: CheckStop = never_stop,
-        done: Done = uncounted,
+        progress: Step = UNSEEN,
     ) -> Iterator[Translation]:
         """Translate each line, in the order of the lines, while they come in: what :meth:`translate` and the commands
         call.
 
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
-        ``check_stop`` is called between two batches, ``done`` is told how many lines each has.
+        ``check_stop`` is called between two batches; ``progress`` counts the lines of each, before they come out.
         """
         before = 0
         for text in windows(lines, first_window, window, _characters):
-            yield from self._translate_window(text, first + before, options, warn, check_stop, done)
+            yield from self._translate_window(text, first + before, options, warn, check_stop, progress)
             before += len(text)
             self._give_back(len(text), sum(map(_characters, text)))
 
@@ -217,7 +212,7 @@ class Translator:
         options: SearchOptions,
         warn: Warn,
         check_stop: CheckStop,
-        done: Done,
+        progress: Step,
     ) -> list[Translation]:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []
@@ -227,7 +222,7 @@ class Translator:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if ids:
                 lines.append(Line(number, ids))
-        done(len(text) - len(lines))  # blank ones
+        progress.advance(len(text) - len(lines))  # blank ones
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
         with side_by_side(self.device, len(parts)) as each:
@@ -239,7 +234,7 @@ class Translator:
                 for line, each_found in zip(batch, found, strict=True):
                     place = line.number - first
                     results[place] = self._translation(text[place], line, each_found)
-                done(len(batch))
+                progress.advance(len(batch))
         return results
 
     def _translation(self, source: str, line: Line, found: Sequence[Hypothesis]) -> Translation:

@@ -7,13 +7,14 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
 from nmt.errors import NmtWarning
-from nmt.messages import counted_early
+from nmt.messages import UNSEEN, step
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
 from nmt.translation.searching import WINDOW
-from nmt.translation.translator import Done, Translator, uncounted
+from nmt.translation.translator import Translator
 
 BREAK = re.compile(r"(?<=[^\W\d_]{3})[.!?…][\"'”’»)\]]*\s+[\"'“‘«(\[¿¡]*(?=(\w))|[。！？]\s*(?=(\w))")
 """The end of a sentence and the beginning of the next. Three letters stand before the sign, so that titles (Mr.) and
@@ -85,15 +86,15 @@ def translate_watched(
     def warn(place: str, problem: str) -> None:
         warnings.warn(f"{place}: {problem}", NmtWarning, stacklevel=3)
 
-    def stream(done: Done) -> Iterator[Translation]:
-        lost = LostText()
+    lost = LostText()
+    with nullcontext(UNSEEN) if what is None else step(what, total, "lines") as progress:
         found = translator.stream(
             lines,
             options,
             first=first,
             window=1 if typed else WINDOW,
             warn=lambda line, problem: warn(f"{source}:{line}", problem),
-            done=done,
+            progress=progress,
         )
         for number, translation in enumerate(found, first):
             lost.add(number, translation)
@@ -101,7 +102,5 @@ def translate_watched(
                 for problem in lost.problems():
                     warn(source, problem)
             yield translation
-        for problem in lost.problems():
-            warn(source, problem)
-
-    return stream(uncounted) if what is None else counted_early(stream, what, total, "lines")
+    for problem in lost.problems():
+        warn(source, problem)

@@ -93,8 +93,9 @@ def test_an_output_that_cannot_be_is_named(
     train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    for place in ("file", "file/a/run"):
-        assert refused(train("--output", tmp_path / place)) == [f"output: {tmp_path}/file is a file; name a directory"]
+    for place, why in (("file", "it is a file"), ("file/a/run", f"{tmp_path}/file: Not a directory")):
+        [line] = refused(train("--output", tmp_path / place))
+        assert line.startswith(f"output: {tmp_path}/{place} is not writable ({why}); ")
     no_text = os.fsdecode(os.fsencode(tmp_path / "bad") + b"\xff")
     assert refused(train("--output", no_text))[0].startswith(rf"output: {tmp_path}/bad\xff: a name that is not UTF-8")
     assert not Path(no_text).exists()
@@ -103,7 +104,7 @@ def test_an_output_that_cannot_be_is_named(
         assert refused(train(*arguments, config=nameless))[0].startswith("output: no run directory is named; ")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)  # rights do not bind root
     [line] = refused(train("--output", tmp_path / "a" / "run"))
-    assert line.startswith(f"output: {tmp_path} is not writable (Permission denied); ")
+    assert line.startswith(f"output: {tmp_path}/a/run is not writable ({tmp_path}: Permission denied); ")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import { readSafetensors } from "./weights.js";
 const MORE_PIECES = 10;
 
 /**
- * @typedef {object} Configuration what `nmt-export --web` writes as config.json
+ * @typedef {object} Configuration what `nmt-export` writes as config.json
  * @property {import("./network.js").Model} model
  * @property {boolean} reverse_source
  * @property {Decoding} decoding
@@ -61,7 +61,7 @@ export class Translator {
   }
 
   /**
-   * Load what `nmt-export --web` has written.
+   * Load what `nmt-export` has written.
    *
    * @param {string | URL} folder its address
    * @returns {Promise<Translator>}
