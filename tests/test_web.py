@@ -4,7 +4,6 @@ import io
 import json
 import math
 import shutil
-import subprocess
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import sentencepiece
 import torch
 
+import measure_web
 from nmt.config import dump_config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
@@ -25,20 +25,20 @@ from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, RECURRENT, forward, model_config, small_model
 from tests.small_run import config, train
 
-SCRIPT = Path(__file__).with_name("web.mjs")
 SYSTEMS = sorted((ATTENTIONS | RECURRENT).keys())
 TIED = {"embeddings": {"size": 5, "tie": "all"}}
 
 
+def skip_without_node() -> None:
+    """Skip a test where the engine cannot run."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed: apt install nodejs")
+
+
 def ask(task: str, **request: Any) -> Any:
     """The engine's answer, from Node."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed: apt install nodejs")
-    asked = json.dumps({"task": task, **request})
-    ended = subprocess.run([node, SCRIPT], input=asked, capture_output=True, text=True, check=False)
-    assert not ended.returncode, ended.stderr
-    return json.loads(ended.stdout)
+    skip_without_node()
+    return measure_web.ask(task, **request)
 
 
 def steps(model: Seq2Seq, variant: str, file: Path, source: list[int], target: list[int]) -> list[dict[str, Any]]:
@@ -175,6 +175,19 @@ def test_clamped_weights_take_the_place_of_the_networks_own(run: Path, tmp_path:
     last = [[0.0] * (len(free["sourcePieces"]) - 1) + [1.0]] * 20
     (other,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, clamp=last)
     assert other["logProb"] != free["logProb"]
+
+
+def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) -> None:
+    skip_without_node()
+    source, reference, rows = tmp_path / "source", tmp_path / "reference", tmp_path / "rows.json"
+    lines = LINES[:2] * 6
+    source.write_text("\n".join(lines) + "\n")
+    reference.write_text("\n".join(lines).upper() + "\n")
+    files = ["--input", str(source), "--reference", str(reference), "--pieces", str(source), "--json", str(rows)]
+    assert measure_web.main([str(run), *files]) == 0
+    made = json.loads(rows.read_text())
+    assert made["pieces"] == {"lines": 12, "unequal": 0}
+    assert [row["equal, %"] for row in made["rows"] if row["system"] == "engine, fp32"] == [100, 100]
 
 
 @pytest.mark.slow

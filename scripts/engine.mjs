@@ -1,4 +1,4 @@
-// Answers of the engine for tests/test_web.py: one JSON request on standard input, one JSON answer on standard output.
+// Answers of the exported engine: one JSON request on standard input, one JSON answer on standard output.
 import { readFileSync } from "node:fs";
 
 import { Network } from "../nmt/pages/web/engine/network.js";
@@ -35,6 +35,16 @@ const answers = {
     const translator = await Translator.load(folder);
     const weights = clamp && ((step) => clamp[step]);
     return lines.map((line) => translator.translate(line, { beam, weights, candidates: 3 }));
+  },
+  /** Translations, and seconds of processor time for all but the first lines, which warm up the compiler. */
+  measure: async ({ folder, lines, beam, warm }) => {
+    const translator = await Translator.load(folder);
+    const translate = (line) => translator.translate(line, { beam });
+    const translations = lines.slice(0, warm).map(translate);
+    const start = process.cpuUsage();
+    translations.push(...lines.slice(warm).map(translate));
+    const { user, system } = process.cpuUsage(start);
+    return { translations, seconds: (user + system) / 1e6 };
   },
 };
 

@@ -1,0 +1,167 @@
+"""Compare the engine of `nmt-export --web`, in Node, with the toolkit: equal translations, and rates."""
+
+import json
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from safetensors.torch import save_file
+from torch import Tensor
+
+from machine import commit, machine
+from nmt.cli.command import Command
+from nmt.cli.options import InputFile, OutputFile, RunPath
+from nmt.cli.terminal import say
+from nmt.data.corpus import read_test_set
+from nmt.data.lines import read_lines
+from nmt.errors import ConfigError
+from nmt.evaluation.figures.files import markdown
+from nmt.evaluation.metrics import bleu
+from nmt.evaluation.writing import tokenizer_of_run
+from nmt.files import write_json
+from nmt.pages.web.exporting import export_web, quantized
+from nmt.runs.loading import load_run
+from nmt.runs.tensors import unshared
+from nmt.translation.results import Translation
+from nmt.translation.translator import Translator
+
+SCRIPT = Path(__file__).with_name("engine.mjs")
+BEAMS = (1, 5)
+WARM = 10
+"""Sentences before a rate is measured."""
+FORMATS: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
+    "fp32": dict,
+    "12 bits": quantized,
+    "8 bits": partial(quantized, bits=8),
+}
+Count = Annotated[int, Field(ge=WARM + 1)]
+
+
+def measure_web(
+    run: RunPath,
+    *,
+    input: InputFile,
+    reference: InputFile,
+    sentences: Count = 1000,
+    pieces: list[InputFile] | None = None,
+    json: OutputFile | None = None,
+) -> None:
+    """Compare the engine of nmt-export --web, in Node, with the toolkit on one thread.
+
+    Rates are sentences per second of processor time, which other programs change less than time on the clock.
+
+    Args:
+        run: run directory
+        input: source text
+        reference: its translation, to compute BLEU
+        sentences: translate the first N lines
+        pieces: also compare the pieces of all lines of these files with those of SentencePiece
+        json: also write the rows to this file, as JSON, with the machine and the commit
+    """
+    torch.set_num_threads(1)
+    sources, references = (lines[:sentences] for lines in read_test_set(input, reference))
+    loaded = load_run(Path(run), torch.device("cpu"))
+    score = partial(bleu, tokenizer=tokenizer_of_run(loaded.config, references).tokenizer)
+    translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
+    weights = unshared(loaded.model.state_dict())
+    rows: list[dict[str, Any]] = []
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        export_web(run, folder)
+        for beam in BEAMS:
+            expected, batched = timed(translator, [sources[:WARM], sources[WARM:]], beam)
+            _, single = timed(translator, [sources[:WARM], *([line] for line in sources[WARM:])], beam)
+            own = {"beam": beam, "BLEU": score([each.text for each in expected], references).value}
+            per_second = len(sources) - WARM
+            rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
+            rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
+            for name, rounded in FORMATS.items():
+                save_file(rounded(weights), folder / "model.safetensors")
+                found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
+                same = compared(expected, found["translations"])
+                texts = [each["text"] for each in found["translations"]]
+                rate = {"BLEU": score(texts, references).value, "sentences/s": per_second / found["seconds"]}
+                size = (folder / "model.safetensors").stat().st_size / 1e6
+                rows.append({"system": f"engine, {name}", "weights, MB": size, "beam": beam, **same, **rate})
+                say("  ".join(cells(rows[-1]).values()))
+        lines = [line for file in pieces or () for line in read_lines(file)]
+        engine = ask("pieces", model=str(folder / "source.model"), lines=lines)
+        tokenized = zip(engine, loaded.tokenizers.source.encode(lines), strict=True)
+        unequal = sum(each["ids"] != ids for each, ids in tokenized)
+    print(markdown([cells(row) for row in rows]))
+    print(f"\nlines whose pieces differ from SentencePiece's: {unequal} of {len(lines)}")
+    if json:
+        node = subprocess.run([node_program(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        about = {
+            "command": "scripts/measure_web.py",
+            "commit": commit(),
+            "date": datetime.now(UTC).date().isoformat(),
+            "machine": machine(),
+            "versions": {"node": node, "torch": torch.__version__, "python": platform.python_version()},
+            "system": {"parameters": sum(each.numel() for each in weights.values()), "sentences": len(sources)},
+            "pieces": {"lines": len(lines), "unequal": unequal},
+        }
+        write_json(Path(json), {**about, "rows": rows})
+
+
+def timed(translator: Translator, parts: Sequence[list[str]], beam: int) -> tuple[list[Translation], float]:
+    """Translate part by part; return the translations, and the seconds of processor time for all but the first part."""
+    found: list[Translation] = []
+    start = 0.0
+    for number, part in enumerate(parts):
+        if number == 1:
+            start = time.process_time()
+        found += translator.translate(part, beam_size=beam)
+    return found, time.process_time() - start
+
+
+def compared(expected: Sequence[Translation], found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The share of equal translations, and how far the log-probabilities of these differ, in nats."""
+    equal = [(a, b) for a, b in zip(expected, found, strict=True) if a.pieces == b["pieces"]]
+    differences = [abs(a.hypotheses[0].log_probability - b["logProb"]) for a, b in equal]
+    return {
+        "equal, %": 100 * len(equal) / len(expected),
+        "mean difference": float(np.mean(differences)),
+        "largest difference": float(np.max(differences)),
+    }
+
+
+def cells(row: Mapping[str, Any]) -> dict[str, str]:
+    """Cells of the table; the toolkit has no size and no difference."""
+    form = {"weights, MB": ".2f", "beam": "d", "equal, %": ".1f", "BLEU": ".2f", "sentences/s": ".1f"}
+    shown = {"system": row["system"]}
+    for name in (*form, "mean difference", "largest difference"):
+        shown[name] = format(row[name], form.get(name, ".4f")) if name in row else "–"
+    return shown
+
+
+def ask(task: str, **request: Any) -> Any:
+    """The engine's answer, from Node."""
+    asked = json.dumps({"task": task, **request})
+    ended = subprocess.run([node_program(), SCRIPT], input=asked, capture_output=True, text=True, check=False)
+    assert not ended.returncode, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def node_program() -> str:
+    """Find Node, or raise ConfigError."""
+    if node := shutil.which("node"):
+        return node
+    raise ConfigError("node is not installed; use apt install nodejs")
+
+
+main = Command(measure_web, "measure_web.py")
+
+if __name__ == "__main__":
+    sys.exit(main())
