@@ -15,6 +15,7 @@ The library in a few names; the commands run the same code:
 ``import nmt`` is quick: PyTorch is imported when a name is used that needs it.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,11 @@ if TYPE_CHECKING:  # as _HOMES has it
     from nmt.translation.translator import Translator as Translator
 
 __version__ = "0.1.0"
+
+# oneDNN, and PyTorch beside it, keep a compiled matrix product for each shape, by default 1,024 each. They take
+# gigabytes, and compiling a product again costs no measurable time. Both read their limit when they are first used.
+for _limit in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_limit, "16")
 
 _HOMES = {
     "Config": "nmt.config",

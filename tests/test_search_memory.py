@@ -1,14 +1,11 @@
 """What a long translation gives back: freed blocks after each window, and the code of products of other shapes."""
 
-import os
 from typing import Any
 
 import pytest
 
-from nmt.errors import DataError
 from nmt.translation.options import SearchOptions
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS
-from nmt.translation.translator import PRODUCTS, Translator
 from tests.small_translator import ATTENTIONS, LINES, network, translator_of
 
 
@@ -32,25 +29,6 @@ def test_freed_memory_is_given_back(
     for _ in range(texts):
         assert len(list(translator.stream([line] * lines, SearchOptions()))) == lines
     assert len(calls) == released
-
-
-@pytest.mark.parametrize(("given", "expected"), [(None, str(PRODUCTS)), ("7", "7")])
-def test_the_cache_of_products_is_bounded_unless_it_is_set(
-    given: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache, seen = "ONEDNN_PRIMITIVE_CACHE_CAPACITY", list[str]()
-    monkeypatch.setenv(cache, given or "undone after the test")
-    if given is None:
-        monkeypatch.delenv(cache)
-
-    def refused(*_: object, **__: object) -> None:
-        seen.append(os.environ[cache])
-        raise DataError("not loaded")
-
-    monkeypatch.setattr("nmt.translation.translator.load_run", refused)
-    with pytest.raises(DataError):
-        Translator.load("run")
-    assert seen == [expected]
 
 
 def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatch) -> None:

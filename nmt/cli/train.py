@@ -1,6 +1,5 @@
 """nmt-train: from raw text to a trained run."""
 
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +13,6 @@ from nmt.config import Config, load_config, load_run_config
 from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.messages import Result
 from nmt.runs.directory import run_directory
-
-PRODUCTS = 32
-"""Compiled matrix products that PyTorch keeps beside the 1,024 that oneDNN keeps. PyTorch's own choice is 1,024 too;
-the second copy takes 300 MB in bf16 and saves no time."""
 
 
 def train(
@@ -44,7 +39,6 @@ def train(
       nmt-train --config en-fr.yaml --output runs/en-fr
       nmt-train --resume --output runs/en-fr --set training.updates=40000
     """
-    os.environ.setdefault("LRU_CACHE_CAPACITY", str(PRODUCTS))  # PyTorch reads it when it is imported
     loaded = configuration(config, set or (), output, resume=resume)
     look_at_corpora(loaded)
     run = str(run_directory(loaded, resume=resume, overwrite=overwrite).path)

@@ -1,6 +1,5 @@
 """Translation of lines, shared by the library, validation and all commands."""
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,12 +29,6 @@ from nmt.translation.searching import (
     side_by_side,
     windows,
 )
-
-PRODUCTS = 256
-"""Matrix products whose code oneDNN keeps, one for each number of rows; its own choice is 1,024.
-
-A search has all numbers of rows. In training, whose batches come again, fewer products than 1,024 cost time.
-"""
 
 Warn = Callable[[int, str], None]
 """Receives the number of a line, from 1, and what is wrong with it."""
@@ -114,7 +107,6 @@ class Translator:
         for a device that is not there, for int8 with plain kernels, and for runs that read the source in other pieces
         or in another order, that write other pieces, or that translate in other directions.
         """
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(PRODUCTS))  # read at the first product
         paths = [runs] if isinstance(runs, str | Path) else runs
         where = resolve_device(device)
         products = precision_of(precision, where)
