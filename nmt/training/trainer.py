@@ -3,18 +3,17 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
 
 import torch
-from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config.schema import Training
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position, ahead, training_batches
-from nmt.errors import Stopped
+from nmt.errors import CheckpointError, Stopped
+from nmt.messages import Caution
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing
@@ -23,11 +22,14 @@ from nmt.training.machine import Machine
 from nmt.training.objective import Objective
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress, Update
-from nmt.training.recovery import in_halves, skip_update
+from nmt.training.recovery import accumulate
 from nmt.training.reports import Log, Reports
 from nmt.training.validation import Validator
 from nmt.training.world import seed_apart, stop_together
 from nmt.translation.translator import CheckStop, never_stop
+
+SKIPS = 10
+"""Consecutive updates without a finite gradient after which training fails."""
 
 
 class Trainer:
@@ -98,7 +100,10 @@ class Trainer:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
         seed_apart(self.world, self.seed, self.progress.update)
-        nll, halved = self._accumulate(batches, tokens)
+        where, made = self._place(), self.progress.update
+        nll, halved = accumulate(
+            self.gradients, self.accumulation, batches, tokens, made, where=where, say=self.log.say
+        )
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._set_rate()
         gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU
@@ -110,14 +115,6 @@ class Trainer:
             self.optimizer.step()
         self.gradients.reset()
         return Update(total / tokens, tokens, gradient_norm, rate, skipped, halved)
-
-    def forward_backward(self, batches: Sequence[Batch], tokens: int) -> Tensor:
-        """Add up the gradients of batches, divided by ``tokens``; return their negative log-likelihood."""
-        nll = torch.zeros((), dtype=torch.float64, device=self.device)
-        for batch in batches:
-            nll += self.gradients(batch, tokens, self.progress.update)
-            self.accumulation.add()
-        return nll
 
     def validate(self, check_stop: CheckStop = never_stop) -> None:
         """Validate, save the best weights, then ``last``; if ``check_stop`` raises in between two batches, nothing has
@@ -158,26 +155,15 @@ class Trainer:
             group["lr"] = rate
         return rate
 
-    # --- recovery -----------------------------------------------------------------------------------------------------
-
-    def _accumulate(self, batches: Sequence[Batch], tokens: int) -> tuple[Tensor, bool]:
-        """Run :meth:`forward_backward` in all processes, in halves where memory is too small; return the negative
-        log-likelihood of all, and whether batches were halved."""
-        self.accumulation.begin()
-        passes = partial(self.forward_backward, tokens=tokens)
-        nll, halved = in_halves(passes, batches, self._undo, self.world, self._place(), self.log.say)
-        self.accumulation.finish()
-        return self.world.sum(nll), halved
-
-    def _undo(self) -> None:
-        """Forget the passes of the update in progress."""
-        self.gradients.reset()
-        self.accumulation.undo()
-
     def _skip(self) -> None:
-        """Make no step. Raises CheckpointError after too many updates without one."""
-        progress, last = self.progress, self.checkpointing.run.checkpoints / "last"
-        skip_update(progress.update + 1, progress.skipped_in_a_row, self._place(), last, self.log.say)
+        """Report an update without a step. Raises CheckpointError after too many of them."""
+        self.log.say(Caution(f"{self._place()}: the gradient is not finite; the update is skipped"))
+        if self.progress.skipped_in_a_row + 1 >= SKIPS:
+            raise CheckpointError(
+                f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "
+                f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Resume with a lower "
+                "training.optimizer.learning_rate, or start again with training.clip"
+            )
 
     def _place(self) -> str:
         """The number of the update in progress, and the position of its text."""

@@ -21,7 +21,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.progress import Progress, Update
-from nmt.training.recovery import SKIPS
+from nmt.training.trainer import SKIPS
 from tests import graphs_on_cpu
 from tests.recorded_steps import Recorder
 from tests.small_run import config, metrics, train
