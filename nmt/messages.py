@@ -14,6 +14,10 @@ Say = Callable[[str], None]
 """Receives each message."""
 
 
+def silent(line: str) -> None:
+    """Say nothing."""
+
+
 class Result(str):
     """A message that is a result: shown with ``--quiet``, too."""
 

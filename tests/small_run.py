@@ -59,7 +59,7 @@ def options(
     if not (folder / "train.low").exists():
         write_corpus(folder)
     splits = ("train", "validation", "test")
-    validation = {"every": 2, "sentences": 5, "samples": 0} | training.pop("validation", {})  # pictures take long
+    validation = {"every": 2, "sentences": 5, "samples": 0} | training.pop("validation", {})
     corpora = {name: {"source": str(folder / f"{name}.low"), "target": str(folder / f"{name}.up")} for name in splits}
     return {
         "output": str(folder / "run"),

@@ -21,7 +21,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training.gradients import Accumulation
 from nmt.training.machine import Machine
-from nmt.training.opening import refuse_unequal
+from nmt.training.opening import facts_of, refuse_unequal
 from nmt.training.reports import Log
 from nmt.training.train import make_model, make_trainer
 from nmt.training.train import train as train_run
@@ -296,9 +296,10 @@ class OfOthers(World):
 
 def test_processes_with_other_software_or_text_are_refused(folder: Path) -> None:
     configuration = exact(folder)
-    for key in ("the version of PyTorch", "the text of data.train"):
+    facts = facts_of(configuration, prepare(configuration))
+    for key in ("versions.torch", "corpus_sha256"):
         with pytest.raises(ConfigError, match=rf"^{key}: .* in rank 0 on {HOST}, 'other' in rank 1 on {HOST}\n"):
-            refuse_unequal(OfOthers(key), configuration, prepare(configuration))
+            refuse_unequal(OfOthers(key), facts)
 
 
 def different(world: World, folder: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.comparison import snapshot
 from tests.test_experiments import write_experiment
 from tests.torture.training import start
 
@@ -74,6 +75,6 @@ def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) 
     assert {(row["test"], row["system"], row["seeds"]) for row in table(killed)} == {
         (test, system, "2") for test in ("own", "other") for system in ("none", "bahdanau")
     }
-    files = {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()}
+    files = snapshot(killed)
     finish(begin(file, "--output", killed))
-    assert files == {path: path.stat().st_mtime_ns for path in killed.rglob("*") if path.is_file()}
+    assert files == snapshot(killed)

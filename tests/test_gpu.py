@@ -13,7 +13,7 @@ from nmt.device import FORMATS
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
-from nmt.training.machine import Machine, disagreement
+from nmt.training.machine import Machine, Trial
 from nmt.training.objective import TeacherForcing
 from nmt.training.train import make_model
 from nmt.translation.options import SearchOptions
@@ -54,7 +54,7 @@ def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) 
     prepared = prepare(config)
     machine = Machine(GPU, FORMATS[precision])
     model = make_model(config.model, prepared.tokenizers)
-    assert disagreement(machine, model, config.model.attention, config.training, prepared) is None
+    assert Trial(model, config.model.attention, config.training, prepared).disagreement(machine) is None
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

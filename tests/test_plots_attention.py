@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from nmt.evaluation.figures.attention import AttentionMap, attention_image, draw_attention
+from nmt.evaluation.figures.attention import AttentionMap, draw_attention
 from nmt.evaluation.figures.style import plain, png
 from tests.figures import IGNORE_BOXES, NASTY, boxes, on_the_page
 
@@ -21,13 +21,6 @@ def test_attention_shows_each_weight_under_its_pieces() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["▁x", plain(NASTY, 24)]
     assert {"Source pieces", "Target pieces", "Attention weight"} <= {text for text, _ in boxes(figure)}
     assert png(figure).startswith(b"\x89PNG")
-
-
-def test_attention_as_pixels() -> None:
-    pixels = attention_image(np.array([[1.0, 0.0]]), ["▁a", "</s>"], ["▁x"])
-    assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3
-    assert (pixels == 0).all(axis=2).sum() > 100  # a black cell: weight 1
-    assert (pixels[0] == 255).all()
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (0, 2)])

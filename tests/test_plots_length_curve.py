@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
-from nmt.evaluation.figures.length_curve import Origin
 from nmt.evaluation.figures.style import style
 from nmt.evaluation.metrics import Score
 from nmt.evaluation.writing import BinnedBy
@@ -99,24 +98,6 @@ def test_bins_of_few_sentences_are_hollow() -> None:
     assert 60 < upper.get_ylim()[1] < 70, "the point counts, its interval does not"
     [caption] = [text for text, _ in boxes(figure) if "sacreBLEU" in text]
     assert "Hollow points: fewer than 30 sentences, no interval." in caption
-
-
-def test_the_caption_tells_what_is_known_of_the_runs() -> None:
-    run = Origin("en to fr", "beam 5, length penalty 1", "20,000")
-    about = replace(ABOUT, origins={"a": [run, run], "b": [run]})
-    assert about.caption([40, 60])[0] == (
-        "test_lenstrat: 100 sentences. From en to fr. Search: beam 5, length penalty 1. Update: 20,000."
-    )
-    other = replace(run, search="beam 12, length penalty 1", update="")
-    about = replace(ABOUT, origins={"a": [run, replace(run, update="500")], "b": [other], "c": []})
-    assert about.caption([100])[0].endswith(
-        "From en to fr (a, b). Search: beam 5, length penalty 1 (a); beam 12, length penalty 1 (b). "
-        "Update: 20,000 and 500 (a)."
-    )
-    assert replace(ABOUT, origins={"a": [], "b": []}).caption([100])[0] == "test_lenstrat: 100 sentences."
-    several = [replace(each, name=f"{each.name} {'W' * 20}") for each in systems(6)]
-    origins = {each.name: [replace(run, update=f"{10 ** (k + 1):,}")] for k, each in enumerate(several)}
-    on_the_page(draw(several, about=replace(ABOUT, origins=origins)))
 
 
 def test_the_caption_names_systems_that_are_not_trained_enough() -> None:

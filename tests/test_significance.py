@@ -168,5 +168,5 @@ def test_the_lengths_that_are_compared() -> None:
     assert ranges(two) is None and ranges(few) is None and ranges(few, short=(1, 5)) is None
     assert ranges(two, (1, 5), (31, 60)) == ((1, 5), (31, 60))
     assert ranges(three, short=(1, 5)) == ((1, 5), (21, 30))
-    with pytest.raises(ConfigError, match="--short 1-11 and --long 11-20"):
+    with pytest.raises(ConfigError, match="short 1-11 and long 11-20"):
         ranges(three, (1, 11), (11, 20))

@@ -1,38 +1,48 @@
-"""Which precision training takes for ``auto``: that of the faster products, the same in all processes."""
+"""Which precision training takes for ``auto``: that of the faster step, the same in all processes."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 
 from nmt.config import Config
-from nmt.device import name_of
-from nmt.training.machine import settled_precision
+from nmt.device import format_of, name_of
+from nmt.training.machine import Machine, Trial, settled
 from nmt.training.world import ONE_PROCESS, World
 from tests.small_run import metrics, options, train
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 BF16, PLAIN = {"avx512_bf16": True}, {"avx2": True}
-FASTER, SLOWER = {torch.float32: 100e9, torch.bfloat16: 220e9}, {torch.float32: 350e9, torch.bfloat16: 215e9}
-CLOSE = {torch.float32: 200e9, torch.bfloat16: 216e9}
+Seconds = Mapping[torch.dtype, float]
+FASTER, SLOWER = {torch.float32: 0.22, torch.bfloat16: 0.1}, {torch.float32: 0.2, torch.bfloat16: 0.3}
+CLOSE = {torch.float32: 0.216, torch.bfloat16: 0.2}
 """Within what a brief measurement can tell."""
 
 
-def machine(
-    monkeypatch: pytest.MonkeyPatch, capabilities: Mapping[str, bool], rates: Mapping[torch.dtype, float]
-) -> list[torch.dtype]:
-    """Pretend to be on a processor; -> the precisions that are measured, as they are."""
-    measured = list[torch.dtype]()
+class Timed:
+    """In the place of a trial, on a processor with these capabilities."""
 
-    def product_rate(device: torch.device, precision: torch.dtype) -> float:
-        measured.append(precision)
-        return rates[precision]
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capabilities: Mapping[str, bool], seconds: Seconds) -> None:
+        self.seconds, self.measured = seconds, list[torch.dtype]()
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
 
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: capabilities)
-    monkeypatch.setattr("nmt.training.machine.product_rate", product_rate)
-    return measured
+    def step(self, machine: Machine) -> tuple[dict[str, Any], float]:
+        self.measured.append(machine.precision)
+        return {}, self.seconds[machine.precision]
+
+
+def chosen(
+    trial: Timed,
+    name: str = "auto",
+    device: torch.device = CPU,
+    world: World = ONE_PROCESS,
+    begun: Mapping[str, Any] | None = None,
+    said: list[str] | None = None,
+) -> str:
+    say = (said if said is not None else []).append
+    return format_of(settled(name, device, "plain", world, begun or {}, cast(Trial, trial), say).precision)
 
 
 class Two(World):
@@ -44,39 +54,36 @@ class Two(World):
         self.other = other
 
     def gather(self, value: Any, *, patiently: bool = False) -> list[Any]:
-        return [value, self.other]
+        return [value, None if patiently else self.other]
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "rates", "expected"),
+    ("capabilities", "seconds", "expected"),
     [(PLAIN, {}, "fp32"), (BF16, FASTER, "bf16"), (BF16, SLOWER, "fp32"), (BF16, CLOSE, "fp32")],
 )
-def test_auto_is_what_multiplies_faster(
-    capabilities: dict[str, bool],
-    rates: dict[torch.dtype, float],
-    expected: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_auto_is_what_makes_the_faster_step(
+    capabilities: dict[str, bool], seconds: Seconds, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured, said = machine(monkeypatch, capabilities, rates), list[str]()
-    assert settled_precision("auto", CPU, ONE_PROCESS, said.append, {}) == expected
-    assert len(said) == bool(rates) and all(line.startswith(f"precision: {expected}, ") for line in said)
-    assert measured == list(rates)
+    trial, said = Timed(monkeypatch, capabilities, seconds), list[str]()
+    assert chosen(trial, said=said) == expected
+    assert len(said) == bool(seconds) and all(line.startswith(f"precision: {expected}, ") for line in said)
+    assert trial.measured == list(seconds)
 
 
 def test_a_gpu_and_a_name_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = machine(monkeypatch, BF16, FASTER)
+    trial = Timed(monkeypatch, BF16, FASTER)
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: True)
-    assert settled_precision("auto", GPU, ONE_PROCESS, pytest.fail, {}) == "bf16"
-    assert settled_precision("fp32", CPU, ONE_PROCESS, pytest.fail, {}) == "fp32"
-    assert not measured
+    monkeypatch.setattr("nmt.training.machine.name_of", str)
+    assert chosen(trial, "auto", GPU) == "bf16"
+    assert chosen(trial, "fp32") == "fp32"
+    assert not trial.measured
 
 
 @pytest.mark.parametrize("other", ["fp32", "bf16"])
 def test_all_processes_take_the_same_and_say_it(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
-    machine(monkeypatch, BF16, FASTER)
-    assert settled_precision("auto", CPU, Two(other), said.append, {}) == other
-    assert said[0].startswith(f"precision: {other}, ") and ("another process" in said[0]) == (other == "fp32")
+    assert chosen(Timed(monkeypatch, BF16, FASTER), world=Two(other), said=said) == other
+    assert said[0].startswith(f"precision: {other}, ")
 
 
 def test_a_run_goes_on_in_the_measured_precision_in_which_it_began(
@@ -84,10 +91,11 @@ def test_a_run_goes_on_in_the_measured_precision_in_which_it_began(
 ) -> None:
     """A measurement is not exact: a second one may end otherwise."""
     auto = Config.model_validate(options(tmp_path) | {"precision": "auto"})
-    machine(monkeypatch, BF16, FASTER)
+    trials = [Timed(monkeypatch, BF16, seconds) for seconds in (FASTER, SLOWER)]
+    monkeypatch.setattr(Trial, "step", lambda self, machine: trials[0].step(machine))
     train(auto, stop_after=2)
-    measured = machine(monkeypatch, BF16, SLOWER)
-    assert any(", bf16 on cpu" in line for line in train(auto, resume=True)) and not measured
+    monkeypatch.setattr(Trial, "step", lambda self, machine: trials[1].step(machine))
+    assert any(", bf16 on cpu" in line for line in train(auto, resume=True)) and not trials[1].measured
     losses = [row["loss"] for row in metrics(tmp_path / "run", "train")]
     train(Config.model_validate(options(tmp_path) | {"precision": "bf16"}), overwrite=True)
     assert [row["loss"] for row in metrics(tmp_path / "run", "train")] == losses
@@ -97,7 +105,6 @@ def test_a_run_goes_on_in_the_measured_precision_in_which_it_began(
 def test_the_precision_of_another_device_is_not_kept(
     device: str, measured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = machine(monkeypatch, BF16, SLOWER)
-    manifest = {"device": device, "precision": "bf16"}
-    found = settled_precision("auto", CPU, ONE_PROCESS, lambda _: None, manifest)
-    assert found == ("fp32" if measured else "bf16") and bool(calls) == measured
+    trial = Timed(monkeypatch, BF16, SLOWER)
+    found = chosen(trial, begun={"device": device, "precision": "bf16"})
+    assert found == ("fp32" if measured else "bf16") and bool(trial.measured) == measured

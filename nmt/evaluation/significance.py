@@ -134,14 +134,14 @@ def ranges(scoring: Scoring, short: Range | None = None, long: Range | None = No
     filled = [(low, high) for low, high, members in scoring.bins.values() if len(members) >= MIN_SENTENCES]
     for option, chosen in (("short", short), ("long", long)):
         if chosen is not None and not members(scoring, chosen).size:
-            raise ConfigError(f"--{option} {chosen[0]}-{chosen[1]}: no sentence has this length")
+            found = f"no sentence has this length; the longest has {scoring.lengths.max()}"
+            raise ConfigError(f"{option} {chosen[0]}-{chosen[1]}: {found}")
     short, long = short or next(iter(filled), None), long or next(reversed(filled), None)
     if short is None or long is None or (short == long and len(filled) == 1):
         return None
     if short[1] >= long[0]:
         raise ConfigError(
-            f"--short {short[0]}-{short[1]} and --long {long[0]}-{long[1]}: "
-            "every short length must be below every long one"
+            f"short {short[0]}-{short[1]} and long {long[0]}-{long[1]}: every short length must be below every long one"
         )
     return short, long
 

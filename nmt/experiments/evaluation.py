@@ -14,18 +14,14 @@ from nmt.data.corpus import Text, read_aligned, read_test_set
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import Scoring, SystemScores, scoring
-from nmt.evaluation.figures.length_curve import About, Origin
+from nmt.evaluation.figures.length_curve import About
 from nmt.evaluation.writing import BinBy
 from nmt.files import printable, run_name
-from nmt.messages import Say
+from nmt.messages import Say, silent
 from nmt.runs.metrics import read_metrics, updates_of_best
 
 System = Text
 """The path of a run directory, which translates; or existing translations: the path of a file, or lines."""
-
-
-def silent(line: str) -> None:
-    """Say nothing."""
 
 
 def warn(problem: str) -> None:
@@ -138,17 +134,17 @@ class Systems:
         return tuple(how.score(name, *each) for name, each in seeds.items())
 
     def about(self, how: Scoring) -> About:
-        """Describe figures of the systems; systems that are files have no origin."""
-        origins: dict[str, list[Origin]] = {entry.name: [] for entry in self.entries}
+        """Describe figures of the systems, and the runs among these."""
+        runs: dict[str, list[dict[str, str]]] = {entry.name: [] for entry in self.entries}
         for entry in self.entries:
             if entry.config is not None:
                 changes = self.changes if entry.given is None else {}
-                origins[entry.name].append(origin(entry.path, entry.config, changes))
+                runs[entry.name].append(described(entry.path, entry.config, changes))
         test_set = "test set" if self.source is None else printable(Path(self.source).name)
-        return About(test_set, how.resamples, how.binned_by, origins)
+        return About(test_set, how.resamples, how.binned_by, runs)
 
 
-def origin(run: Path, config: Config, changes: Mapping[str, Any]) -> Origin:
+def described(run: Path, config: Config, changes: Mapping[str, Any]) -> dict[str, str]:
     """Describe the run behind a translation; ``changes`` are options of the search that differ from the run's."""
     decoding = config.decoding.model_copy(update=dict(changes))
     search = f"beam {decoding.beam_size}, length penalty {decoding.length_penalty:g}"
@@ -157,7 +153,7 @@ def origin(run: Path, config: Config, changes: Mapping[str, Any]) -> Origin:
     if len(updates) > 1:
         update = f"mean of {len(updates)} from {min(updates):,} to {max(updates):,}"
     languages = f"{config.data.source_language} to {config.data.target_language}"
-    return Origin(languages, search, update)
+    return {"languages": languages, "search": search, "update": update}
 
 
 def score_alignment(run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto") -> dict[str, Any] | None:

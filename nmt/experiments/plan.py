@@ -11,9 +11,10 @@ from nmt.config.schema import FileCorpus
 from nmt.data.corpus import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation.alignment import read_gold
-from nmt.evaluation.writing import lengths, unit_of
+from nmt.evaluation.by_length import scoring
+from nmt.evaluation.significance import ranges
 from nmt.experiments.schema import DEFAULT_TEST, Experiment, TestSet
-from nmt.messages import Say
+from nmt.messages import Say, silent
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,10 @@ def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet
 def readable_tests(plan: Plan, say: Say) -> Plan:
     """Return the plan without optional test sets that are missing.
 
-    Raises DataError, before hours of training, for files that could not be read after them, and lengths that no
-    sentence has.
+    Raises DataError, before hours of training, for files that could not be read after them, and for systems or lengths
+    that could not be compared.
     """
+    configs = {f"{run.label}={run.path}": run.config for run in plan.runs}
     tests, problems = dict[str, TestSet](), list[str]()
     for name, test in plan.tests.items():
         missing = [path for path in test.files if not Path(path).exists()]
@@ -166,18 +168,12 @@ def readable_tests(plan: Plan, say: Say) -> Plan:
             continue
         tests[name] = test
         try:
-            sources = read_test_set(test.source, test.reference)[0]
-            found = set(lengths(sources, unit_of(plan.runs[0].config.data.source_language)).tolist())
-            for key, wanted in (("short", test.short), ("long", test.long)):
-                if wanted and found.isdisjoint(range(wanted[0], wanted[1] + 1)):
-                    problems.append(
-                        f"tests.{name}.{key}: no sentence of {test.source} has a length from {wanted[0]} to "
-                        f"{wanted[1]}; the longest has {max(found, default=0)}"
-                    )
+            texts = read_test_set(test.source, test.reference)
+            ranges(scoring(configs, *texts, silent, test.bins or ()), test.short, test.long)
             if test.gold:
                 read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
         except NmtError as error:
-            problems += error.problems
+            problems += [f"tests.{name}: {problem}" for problem in error.problems]
     if not tests:
         problems.append(f"{plan.output}: no test set is left; name one in tests: of the experiment")
     if problems:

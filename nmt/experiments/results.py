@@ -1,12 +1,10 @@
 """What finished runs give: translations of the test sets, and from these scores, figures and a table.
 
 Translations are kept as long as the model, the source and the search are the same. Everything else is computed from
-them at once, and again when something has changed that it depends on.
+them at each call.
 """
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -17,8 +15,7 @@ import numpy as np
 from nmt.data.lines import read_lines
 from nmt.evaluation.alignment import read_gold
 from nmt.evaluation.by_length import LEAST_BLEU, SEED, UNTRAINED, SystemScores, interval, mean_bleu
-from nmt.evaluation.figures import diagnosis
-from nmt.evaluation.figures.files import KINDS, markdown, numbers, table, write_all
+from nmt.evaluation.figures.files import markdown, numbers, table, write_all
 from nmt.evaluation.metrics import METRICS, bleu_of_statistics
 from nmt.experiments.evaluation import Systems, score_alignment
 from nmt.experiments.length_curve import LengthCurve, compare_systems, diagnose_systems
@@ -31,8 +28,6 @@ from nmt.translation.files import growing, made_from
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
-ENDINGS = (".csv", ".md", ".json")
-"""Endings of the files of the table."""
 BY_SEED = "bleu_by_seed"
 Row = Mapping[str, Any]
 
@@ -81,32 +76,23 @@ def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop)
 
 
 def draw_all(plan: Plan, say: Say) -> str:
-    """Score and draw what has changed since the last call, and say where everything is; return the table, in
-    Markdown."""
-    drawn = drawn_files(plan)
-    if drawn is None:
-        curves = {test: _draw(plan, test, say) for test in plan.tests}
-        drawn = [path for test in plan.tests for path in _figures(plan, test) if path.exists()]
-        write_results(plan, results(plan, curves), drawn)
+    """Score and draw all test sets, and say where everything is; return the table, in Markdown."""
+    curves = {}
     for test in plan.tests:
-        pictures = [str(path) for path in _figures(plan, test) if path in drawn and path.suffix == ".png"]
+        curves[test], pictures = _draw(plan, test, say)
         if pictures:
             say(f"figures of {test}: {', '.join(pictures)}; their numbers: .csv and .json beside them")
+    found = results(plan, curves)
+    page = markdown(list(map(_cells, found["rows"])))
+    columns = [{key: value for key, value in row.items() if key != BY_SEED} for row in found["rows"]]
+    write_all(plan.results, {".csv": table(columns), ".md": f"{page}\n".encode(), ".json": numbers(found)})
     say(f"results: {plan.results}.md, .csv and .json; runs and translations: {plan.output}")
-    return Path(f"{plan.results}.md").read_text("utf-8")
+    return page
 
 
-def _figures(plan: Plan, test: str) -> Iterator[Path]:
-    """Yield the files that may be drawn of a test set."""
-    kinds = plan.tests[test].draw
-    if "curve" in kinds:
-        yield from (Path(f"{plan.curve(test)}{ending}") for ending in KINDS)
-    if "diagnosis" in kinds:
-        yield from (Path(f"{plan.diagnosis(test)}{ending}") for ending in diagnosis.ENDINGS)
-
-
-def _draw(plan: Plan, test: str, say: Say) -> LengthCurve:
-    """Score the translations of a test set, and draw the length curve and the diagnosis."""
+def _draw(plan: Plan, test: str, say: Say) -> tuple[LengthCurve, list[str]]:
+    """Score the translations of a test set, and draw the length curve and the diagnosis; return also the paths of the
+    pictures."""
     of = plan.tests[test]
     systems = Systems(
         [(run.system, run.path) for run in plan.runs],
@@ -117,12 +103,12 @@ def _draw(plan: Plan, test: str, say: Say) -> LengthCurve:
         say=say,
     )
     scoring = systems.scoring(of.bins or ())
-    curve = compare_systems(systems, scoring, of.short, of.long)
+    curve, written = compare_systems(systems, scoring, of.short, of.long), list[Path]()
     if "curve" in of.draw:
-        curve.write(plan.curve(test))
+        written += curve.write(plan.curve(test))
     if "diagnosis" in of.draw:
-        diagnose_systems(systems, scoring).write(plan.diagnosis(test))
-    return curve
+        written += diagnose_systems(systems, scoring).write(plan.diagnosis(test))
+    return curve, [str(path) for path in written if path.suffix == ".png"]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -185,15 +171,6 @@ def _alignment_error_rate(plan: Plan, test: str, runs: Sequence[Run]) -> float |
     return _mean(rates) if rates else None
 
 
-def write_results(plan: Plan, found: Mapping[str, Any], drawn: Sequence[Path]) -> None:
-    """Write the :func:`results`, all of them as JSON and the rows as a table; the JSON file also has what they and the
-    ``drawn`` figures are made of."""
-    made = {"made_from": results_made_from(plan), "drawn": [str(path.relative_to(plan.output)) for path in drawn]}
-    columns = [{key: value for key, value in row.items() if key != BY_SEED} for row in found["rows"]]
-    page = f"{markdown(list(map(_cells, found['rows'])))}\n".encode()
-    write_all(plan.results, dict(zip(ENDINGS, (table(columns), page, numbers({**found, **made})), strict=True)))
-
-
 def _cells(row: Row) -> dict[str, str]:
     """Format a row for reading."""
     scores = {
@@ -214,28 +191,3 @@ def _cells(row: Row) -> dict[str, str]:
         **scores,
         "share of BLEU retained": "–" if row["bleu_retained"] is None else f"{row['bleu_retained']:.1%}",
     }
-
-
-def drawn_files(plan: Plan) -> list[Path] | None:
-    """Return the figures of an earlier call; None if one is missing or something has changed since."""
-    written = Path(f"{plan.results}.json")
-    before = read_json(written) if written.exists() else {}
-    if before.get("made_from") != results_made_from(plan):
-        return None
-    drawn = [plan.output / name for name in before["drawn"]]
-    tables = [Path(f"{plan.results}{ending}") for ending in ENDINGS]
-    return drawn if all(path.exists() for path in (*drawn, *tables)) else None
-
-
-def results_made_from(plan: Plan) -> str:
-    """Return a checksum of everything that the table and the figures depend on."""
-    facts: list[Any] = [plan.systems]
-    for name, test in plan.tests.items():
-        facts += [name, test.model_dump(mode="json"), *(digest(Path(file)) for file in test.files)]
-        for run in plan.runs:
-            sections = run.config.decoding, run.config.evaluation
-            trained = RunDirectory(run.path)
-            best, last = trained.folder("best") / "model.safetensors", trained.checkpoints / "last" / "training.json"
-            files = best, last, plan.translations(run, name)
-            facts += [run.label, *(each.model_dump(mode="json") for each in sections), *map(digest, files)]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

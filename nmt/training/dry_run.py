@@ -1,10 +1,8 @@
 """Rehearse training in a temporary directory, so that late failures happen now."""
 
 import math
-import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,20 +11,18 @@ import torch
 
 from nmt.config import Config
 from nmt.config.schema import Training
-from nmt.data.cache import cache_folder, try_cache
+from nmt.data.cache import try_cache
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
-from nmt.device import peak_memory, resolve_device, resolve_precision, timed
-from nmt.errors import ConfigError
-from nmt.files import read_json
+from nmt.device import peak_memory, timed
 from nmt.messages import Caution, Detail, Result, Say, duration
-from nmt.runs.directory import RunDirectory, run_directory
+from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import read_metrics
 from nmt.training import opening, train
-from nmt.training.machine import Machine
+from nmt.training.machine import set_up
 from nmt.training.progress import Extent, Progress
-from nmt.training.reports import Log, number_of
+from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
 from nmt.translation.searching import lines_for
 
@@ -39,54 +35,49 @@ WARM_UPS = 2
 def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
     """Do everything once, in a temporary directory, that could fail later: an update with the largest batch, a
     validation on the longest lines, writing and reading a checkpoint, BLEU on the longest lines of the test set; with
-    ``resume``, compare configuration and text with those of the run, and load it. Only averaging is left out, which
-    needs nothing else. The messages of training itself are details; the results are the estimate and that everything
-    works.
+    ``resume``, compare configuration and text with those of the run. Only averaging is left out, which needs nothing
+    else. The messages of training itself are details; the results are the estimate and that everything works.
 
-    Raises the errors of training, and ConfigError if checkpoints or cache would not fit on their disks.
+    Raises the errors of training.
     """
-    run = run_directory(config, resume=resume, overwrite=overwrite)
+    run = opening.find_run(config, resume=resume, overwrite=overwrite)
     try_cache(config.data)
     if run.path.exists():
         with run.locked(say):  # raises if another process trains there
             pass
-    if resume:
-        opening.refuse_other_config(run, config)
+
+    def rehearse(line: str) -> None:
+        say(line if isinstance(line, Caution) else Detail(line))
+
     with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder:
-        cache, device = Path(folder, "cache"), resolve_device(config.device)
-        config_here = config.model_copy(update={"data": config.data.model_copy(update={"cache": str(cache)})})
-        done = _check_resume(run, config_here, say) if resume else Progress()
-        found: list[PreparedData] = []
-
-        def narrow(prepared: PreparedData) -> PreparedData:
-            say(table(prepared.report))
-            found.extend((prepared, _hardest(config, prepared, device)))
-            return found[-1]
-
-        def rehearse(line: str) -> None:
-            say(line if isinstance(line, Caution) else Detail(line))
-
-        short = RunDirectory(train.train(_one_update(config_here, Path(folder, "run")), say=rehearse, narrow=narrow))
-        whole, hardest = found
-        with _trainer(config_here, hardest, short) as trainer:
-            rate = speed(trainer, WARM_UPS if device.type == "cuda" else 0)
-        [validation] = [each["seconds"] for each in read_metrics(short.metrics) if each["split"] == "validation"]
+        device = set_up(config.device, config.threads)
+        data = config.data.model_copy(update={"cache": str(Path(folder, "cache"))})
+        short = _one_update(config.model_copy(update={"data": data, "output": str(Path(folder, "run"))}))
+        whole, done = prepare(short, rehearse), Progress()
+        say(table(whole.report))
+        if resume:
+            facts = opening.facts_of(config, whole)
+            _, done = opening.resumed_progress(run, config.training.updates, facts, say)
+            say(f"{run.path} can be resumed after update {done.update}")
+        hardest = _hardest(config, whole, device)
+        trainer = train.train_on(hardest, short, RunDirectory(short.output or ""), device, say=rehearse)
+        assert trainer is not None
+        rate = speed(trainer, WARM_UPS if device.type == "cuda" else 0)
+        metrics = read_metrics(trainer.checkpointing.run.metrics)
+        [validation] = [each["seconds"] for each in metrics if each["split"] == "validation"]
         pairs = whole.validation_pairs[: config.training.validation.sentences]
         share = min(1.0, len(hardest.validation_pairs) / len(pairs))
         took = estimate(config.training, Extent.of(config.training, whole, 1), done, rate, validation, share)
-        files = _files(config, run, short, cache)
-    _refuse_full_disks(files)
-    disk = sum(size for _, _, size in files)
-    say(Result(f"{took}; {peak_memory(device) / 1e9:.1f} GB of memory; {disk / 1e6:,.1f} MB of disk"))
+    say(Result(f"{took}; {peak_memory(device) / 1e9:.1f} GB of memory"))
     say(Result("dry run: everything that training needs is there and works; nothing was kept"))
 
 
-def _one_update(config: Config, output: Path) -> Config:
+def _one_update(config: Config) -> Config:
     """The configuration of a run of one update, which has the largest batch."""
     validation = config.training.validation
     validation = validation.model_copy(update={"samples": min(1, validation.samples)})
     training = config.training.model_copy(update={"updates": 1, "average": 1, "log_every": 1, "validation": validation})
-    return config.model_copy(update={"output": str(output), "training": training})
+    return config.model_copy(update={"training": training})
 
 
 def _hardest(config: Config, prepared: PreparedData, device: torch.device) -> PreparedData:
@@ -105,35 +96,6 @@ def _hardest(config: Config, prepared: PreparedData, device: torch.device) -> Pr
         validation_pairs=longest(prepared.validation_pairs[: validation.sentences], validation.beam_size),
         test_pairs=longest(prepared.test_pairs, decoding.beam_size),
     )
-
-
-@contextmanager
-def _trainer(config: Config, prepared: PreparedData, run: RunDirectory) -> Iterator[Trainer]:
-    """A trainer of a run that has not begun, and that reports nowhere."""
-    device = resolve_device(config.device)
-    machine = Machine(device, resolve_precision(config.precision, device), config.kernels)
-    model = train.make_model(config.model, prepared.tokenizers)
-    with tempfile.TemporaryDirectory() as folder:
-        log = Log(RunDirectory(folder), train.silent)
-        yield train.make_trainer(config, prepared, model, run, log, machine)
-
-
-def _check_resume(run: RunDirectory, config: Config, say: Say) -> Progress:
-    """Return the progress of a run, which is only read. Raises the errors of resuming it."""
-    prepared = prepare(config, say)
-    with _trainer(config, prepared, run) as trainer:
-        checkpointing = trainer.checkpointing
-        manifest = opening.make_manifest(config, prepared, checkpointing.machine)
-        opening.refuse_other_data(run, read_json(run.manifest), manifest)
-        progress = checkpointing.restore(run.resumable(say))
-        opening.refuse_fewer_updates(config.training.updates, progress)
-        for problems in checkpointing.damaged(progress).values():
-            say("; ".join(problems))
-    say(f"{run.path} can be resumed after update {progress.update}")
-    return progress
-
-
-# --- the estimate -----------------------------------------------------------------------------------------------------
 
 
 def speed(trainer: Trainer, warm_ups: int) -> float:
@@ -163,31 +125,3 @@ def estimate(training: Training, extent: Extent, done: Progress, rate: float, va
         f"({epochs:,.1f} epochs, {rate:,.0f} target tokens/s), and up to {duration(count * validation / share)} for "
         f"{number_of(count, 'validation')}"
     )
-
-
-def _files(config: Config, run: RunDirectory, short: RunDirectory, cache: Path) -> list[tuple[str, Path, int]]:
-    """Return the key, the place and the bytes of what training will write, judging by the files of a short run."""
-    best, last = _size(short.checkpoints / "best"), _size(short.checkpoints / "last")
-    averaged = config.training.average if config.training.average > 1 else 0
-    real = cache_folder(config.data.cache)
-    return [
-        # last, previous, and a new one of each while it is written
-        ("output", run.path, max(0, 3 * last + (2 + averaged) * best - _size(run.checkpoints))),
-        ("data.cache", real, sum(_size(entry) for entry in cache.iterdir() if not (real / entry.name).exists())),
-    ]
-
-
-def _refuse_full_disks(files: Sequence[tuple[str, Path, int]]) -> None:
-    """Raise ConfigError, with the key and the place, for files that do not fit on their disks."""
-    problems = []
-    for key, place, size in files:
-        existing = next(path for path in (place, *place.absolute().parents) if path.exists())
-        if size > (free := shutil.disk_usage(existing).free):
-            needed = f"{key}: {place}: training needs {size / 1e6:,.1f} MB"
-            problems.append(f"{needed}; {free / 1e6:,.1f} MB are free there")
-    if problems:
-        raise ConfigError(*problems)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -12,13 +12,15 @@ import torch
 from nmt import __version__
 from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData
+from nmt.data.tokenizer import Tokenizers
 from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, FileError
+from nmt.evaluation.metrics import metric_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import write_json, write_text
 from nmt.messages import Say
 from nmt.runs.changes import COURSE, LENGTH, WITHOUT_EFFECT, as_yaml, changes_to, flat, is_one_of, read_manifest
-from nmt.runs.directory import RunDirectory, existing_run_error
+from nmt.runs.directory import RunDirectory, existing_run_error, run_directory
 from nmt.runs.metrics import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
 from nmt.training.machine import Machine
@@ -26,11 +28,22 @@ from nmt.training.progress import Progress
 from nmt.training.world import World
 
 
+def find_run(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
+    """The run directory. Raises, before the slow preparation, the errors of the directory, the metric and the tokenizer
+    of BLEU that the configuration names; with ``resume`` also those of a configuration that the run does not have."""
+    metric_of(config.training.validation.metric)
+    tokenizer_of_run(config)
+    run = run_directory(config, resume=resume, overwrite=overwrite)
+    if resume:
+        refuse_other_config(run, config)
+    return run
+
+
 def open_run(
     run: RunDirectory,
     config: Config,
     prepared: PreparedData,
-    machine: Machine,
+    manifest: dict[str, Any],
     say: Say,
     *,
     resume: bool,
@@ -38,9 +51,8 @@ def open_run(
 ) -> tuple[int, bool]:
     """Create the directory of a run, or repair that of a run that goes on; return the updates that are made, and
     whether nothing is left to do."""
-    manifest = make_manifest(config, prepared, machine)
     if resume:
-        return _reopen(run, config, prepared, manifest, say)
+        return _reopen(run, config, prepared.tokenizers, manifest, say)
     if overwrite:
         run.remove()
     elif run.exists:  # another process has made it since the first check
@@ -50,19 +62,16 @@ def open_run(
 
 
 def _reopen(
-    run: RunDirectory, config: Config, prepared: PreparedData, manifest: dict[str, Any], say: Say
+    run: RunDirectory, config: Config, tokenizers: Tokenizers, manifest: dict[str, Any], say: Say
 ) -> tuple[int, bool]:
     before, processes = read_manifest(run), manifest["processes"]
-    refuse_other_data(run, before, manifest)
+    whole, progress = resumed_progress(run, config.training.updates, manifest, say)
     if (began := before.get("processes", processes)) != processes:
         accumulation = config.training.accumulation
         say(
             f"processes: {began} when the run began, {processes} now; each update has {accumulation * processes} "
             f"batches from now on (training.accumulation {accumulation} x {processes})"
         )
-    whole = run.resumable(say)
-    progress = saved_progress(run, whole)
-    refuse_fewer_updates(config.training.updates, progress)
     if whole == "previous":
         run.fall_back()
     finished = is_finished(run, config, progress)
@@ -80,8 +89,18 @@ def _reopen(
     changes = before["changes"] + [asdict(each) for each in new]
     write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
     write_json(run.manifest, before | {"config": manifest["config"], "changes": changes})
-    prepared.tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
+    tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
     return progress.update, finished
+
+
+def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], say: Say) -> tuple[str, Progress]:
+    """The checkpoint with which a run goes on up to ``updates``, and its progress. Raises the errors of resuming it
+    with other :func:`facts_of` it than it began with, or no more updates than it has made."""
+    refuse_other_data(run, read_manifest(run), facts)
+    checkpoint = run.resumable(say)
+    progress = saved_progress(run, checkpoint)
+    refuse_fewer_updates(updates, progress)
+    return checkpoint, progress
 
 
 def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
@@ -101,11 +120,10 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     return not averaged or last.get("average") == progress.update
 
 
-def make_manifest(config: Config, prepared: PreparedData, machine: Machine) -> dict[str, Any]:
-    """The content of ``manifest.json``: data, software and hardware at the start of a run."""
+def facts_of(config: Config, prepared: PreparedData) -> dict[str, Any]:
+    """The configuration, software and data of a run: the same in all of its processes."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
             "nmt-attention": __version__,
             "python": platform.python_version(),
@@ -113,13 +131,21 @@ def make_manifest(config: Config, prepared: PreparedData, machine: Machine) -> d
         },
         "config": config.model_dump(mode="json"),
         "seed": config.seed,
+        "corpus_sha256": prepared.corpus_sha256,
+        "tokenizer_sha256": prepared.tokenizers.sha256,
+        "bleu_tokenizer": tokenizer_of_run(config).tokenizer,
+    }
+
+
+def make_manifest(facts: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """The content of ``manifest.json``: the facts, and the hardware at the start of a run."""
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        **facts,
         "device": name_of(machine.device),
         "precision": format_of(machine.precision),
         "processes": machine.world.size,
         "threads": torch.get_num_threads(),
-        "corpus_sha256": prepared.corpus_sha256,
-        "tokenizer_sha256": prepared.tokenizers.sha256,
-        "bleu_tokenizer": tokenizer_of_run(config).tokenizer,
         "changes": [],
     }
 
@@ -158,31 +184,24 @@ def refuse_fewer_updates(updates: int, progress: Progress) -> None:
         )
 
 
-def refuse_other_data(run: RunDirectory, before: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a run started, by its manifest ``before``, with other text or tokenizers than a manifest
-    names, that of BLEU among them: the scores of the checkpoints would not be comparable."""
+def refuse_other_data(run: RunDirectory, before: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a run started, by its manifest ``before``, with other text or tokenizers, that of BLEU among
+    them: the scores of the checkpoints would not be comparable."""
     keys = ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
-    changed = [key for key in keys if before.get(key) != manifest[key]]
+    changed = [key for key in keys if before.get(key) != facts[key]]
     if changed:
         raise ConfigError(
-            *(f"{run.manifest}: {key} was {before.get(key)} and is now {manifest[key]}" for key in changed),
+            *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
             "the text, or its language, has changed since the run started; restore it, or use a new --output",
         )
 
 
-def refuse_unequal(world: World, config: Config, prepared: PreparedData) -> None:
-    """Raise ConfigError, in all processes, that lists what differs between the configurations, versions, texts or
-    tokenizers of two."""
-    mine = flat(config.model_dump(mode="json")) | {
-        "the version of nmt-attention": __version__,
-        "the version of PyTorch": str(torch.__version__),
-        "the tokenizers": prepared.tokenizers.sha256,
-        **{f"the text of data.{split}": digest for split, digest in prepared.digests.items()},
-    }
-    (first, first_host), *others = world.gather([mine, platform.node()])
+def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError, in all processes, that lists what differs between the facts of two."""
+    (first, first_host), *others = world.gather([flat(facts), platform.node()])
     differences = [
-        f"{key}: {as_yaml(first.get(key))} in rank 0 on {first_host}, {as_yaml(other.get(key))} in rank {rank} on "
-        f"{host}"
+        f"{key.removeprefix('config.')}: {as_yaml(first.get(key))} in rank 0 on {first_host}, "
+        f"{as_yaml(other.get(key))} in rank {rank} on {host}"
         for rank, (other, host) in enumerate(others, 1)
         for key in sorted(first.keys() | other.keys())
         if first.get(key) != other.get(key)

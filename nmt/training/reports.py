@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
-from torch.utils.tensorboard import summary as scalars_and_images
+from torch.utils.tensorboard import summary as scalars
 
 from nmt.config.schema import Training
 from nmt.cores import cores, time_limit
@@ -66,7 +66,7 @@ class Log:
         self._metrics.write(_line({"step": step, "split": split, **values}))
         for name, value in values.items():
             if isinstance(value, int | float):
-                self._event(step, summary=scalars_and_images.scalar(f"{split}/{name}", value))
+                self._event(step, summary=scalars.scalar(f"{split}/{name}", value))
 
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
@@ -75,10 +75,6 @@ class Log:
     def film(self, step: int, frame: Sequence[tuple[Filmed, npt.NDArray[np.floating]]]) -> None:
         """Add the attention of some sentences to the film."""
         add_frame(self._film, step, frame)
-
-    def image(self, step: int, name: str, pixels: npt.NDArray[np.uint8]) -> None:
-        """Write an image, (height, width, 3), to TensorBoard."""
-        self._event(step, summary=scalars_and_images.image(name, pixels, dataformats="HWC"))
 
     def sync(self) -> None:
         """Sync metrics.jsonl and samples.jsonl to disk, so that no checkpoint outlives the lines before it."""

@@ -7,26 +7,27 @@ from pathlib import Path
 
 import torch
 
+from nmt import fast
 from nmt.config import Config, schema
 from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.data.tokenizer import Tokenizers
-from nmt.device import resolve_precision
 from nmt.errors import Stopped
 from nmt.evaluation.alignment import GoldPairs
 from nmt.evaluation.by_length import scoring
-from nmt.evaluation.metrics import format_values, metric_of
-from nmt.evaluation.writing import tokenizer_of_run
-from nmt.files import read_json, write_json, write_text
-from nmt.messages import Result, Say
+from nmt.evaluation.metrics import format_values
+from nmt.files import write_json, write_text
+from nmt.messages import Result, Say, silent
 from nmt.model import Seq2Seq, build_model
-from nmt.runs.directory import RunDirectory, run_directory
-from nmt.runs.loading import LoadedRun, load_weights
+from nmt.model.dropout import evaluating
+from nmt.runs.changes import read_manifest
+from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_weights
 from nmt.runs.metrics import best_validation, read_metrics
-from nmt.training.machine import Machine, set_up, settled_precision, trusted
+from nmt.training.machine import Machine, Trial, set_up, settled
 from nmt.training.objective import objective_of
-from nmt.training.opening import open_run, refuse_other_config, refuse_unequal
+from nmt.training.opening import facts_of, find_run, make_manifest, open_run, refuse_unequal
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationSet, Validator, gold_pairs, translated
@@ -39,10 +40,6 @@ StopRequest = AbstractContextManager[Callable[[], bool]]
 NO_STOP_REQUEST: StopRequest = nullcontext(lambda: False)
 
 
-def silent(line: str) -> None:
-    """Say nothing."""
-
-
 def train(
     config: Config,
     *,
@@ -50,7 +47,6 @@ def train(
     overwrite: bool = False,
     say: Say = silent,
     stop_request: StopRequest = NO_STOP_REQUEST,
-    narrow: Callable[[PreparedData], PreparedData] = lambda prepared: prepared,
     world: World = ONE_PROCESS,
 ) -> Path:
     """Train as ``nmt-train`` does; return the run directory, ``config.output``, for :meth:`Translator.load`.
@@ -72,7 +68,6 @@ def train(
         overwrite: replace it.
         say: receives each line that ``nmt-train`` prints; ``print`` shows them.
         stop_request: gives a function that says whether to stop.
-        narrow: may leave out a part of the prepared data.
         world: the processes that train together, each of which calls this function; one of them reads and writes the
             run.
 
@@ -83,14 +78,38 @@ def train(
     if not isinstance(config, Config):
         raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")
     say = say if world.writes else silent
-    run = _run_directory(config, world, resume=resume, overwrite=overwrite)
+    run = RunDirectory(on_writer(world, lambda: str(find_run(config, resume=resume, overwrite=overwrite).path)))
     device = set_up(config.device, config.threads)
-    prepared, gold = _prepared(config, narrow, say, world)
+    prepared = in_turn(world, lambda: prepare(config, say))
     if not resume:
         say(table(prepared.report))
-    model = _same_model(config, prepared.tokenizers, world)
+    how = {"resume": resume, "overwrite": overwrite}
+    train_on(prepared, config, run, device, **how, say=say, stop_request=stop_request, world=world)
+    return run.path
+
+
+def train_on(
+    prepared: PreparedData,
+    config: Config,
+    run: RunDirectory,
+    device: torch.device,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    say: Say = silent,
+    stop_request: StopRequest = NO_STOP_REQUEST,
+    world: World = ONE_PROCESS,
+) -> Trainer | None:
+    """Train on prepared data, with the arguments and errors of :func:`train`; return the trainer, None if the run was
+    finished before."""
+    facts, gold = facts_of(config, prepared), gold_pairs(config.evaluation.gold)
+    refuse_unequal(world, facts)
+    begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
+    torch.manual_seed(config.seed)
+    model = same_weights(make_model(config.model, prepared.tokenizers), world)
+    trial = Trial(model, config.model.attention, config.training, prepared)
+    machine = settled(config.precision, device, config.kernels, world, begun, trial, say)
     with ExitStack() as stack:
-        machine = _machine(config, model, prepared, device, world, run if resume else None, say)
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
 
@@ -98,13 +117,14 @@ def train(
             if stop_requested():
                 raise Stopped
 
-        begin = partial(open_run, run, config, prepared, machine, say, resume=resume, overwrite=overwrite)
+        manifest = make_manifest(facts, machine)
+        begin = partial(open_run, run, config, prepared, manifest, say, resume=resume, overwrite=overwrite)
         update, finished = on_writer(world, begin)
         if finished:
             done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
             say(f"{run.path}: {done}")
             _say_results(run, say)
-            return run.path
+            return None
         log = Log(run, say, purge=update + 1 if resume else None, world=world)
         trainer = make_trainer(config, prepared, model, run, log, machine, gold)
         for line in summary(config.training, prepared, model, machine, trainer.extent):
@@ -116,55 +136,14 @@ def train(
             trainer.save()  # makes the run resumable, and fails now if the disk is full
         trainer.fit(check_stop)
         trainer.average_best(check_stop)
-        score_test(config, prepared, model, run, log, trainer.progress.update, check_stop, machine)
+        score_test(config, prepared, trainer, check_stop)
         _say_results(run, say)
-    return run.path
+    return trainer
 
 
-def _run_directory(config: Config, world: World, *, resume: bool, overwrite: bool) -> RunDirectory:
-    """The run directory. Raises the errors of the metric and of the directory that the configuration names."""
-
-    def examine() -> None:
-        metric_of(config.training.validation.metric)
-        run = run_directory(config, resume=resume, overwrite=overwrite)
-        if resume:
-            refuse_other_config(run, config)
-
-    on_writer(world, examine)
-    return RunDirectory(config.output or "")
-
-
-def _prepared(
-    config: Config, narrow: Callable[[PreparedData], PreparedData], say: Say, world: World
-) -> tuple[PreparedData, GoldPairs | None]:
-    """Prepare the data, the pairs with gold links among them; fail now for what only the end of a run needs."""
-    tokenizer_of_run(config)  # fails before the slow part if it is not installed
-    prepared = narrow(in_turn(world, lambda: prepare(config, say)))
-    refuse_unequal(world, config, prepared)
-    return prepared, gold_pairs(config.evaluation.gold)
-
-
-def _machine(
-    config: Config,
-    model: Seq2Seq,
-    prepared: PreparedData,
-    device: torch.device,
-    world: World,
-    resumed: RunDirectory | None,
-    say: Say,
-) -> Machine:
-    """The machine with the precision and the kernels that are used, the same in all processes."""
-    manifest = {} if resumed is None else on_writer(world, lambda: read_json(resumed.manifest))
-    precision = settled_precision(config.precision, device, world, say, manifest)
-    machine = Machine(device, resolve_precision(precision, device), config.kernels, world)
-    return trusted(machine, model, config.model.attention, config.training, prepared, say)
-
-
-def _same_model(config: Config, tokenizers: Tokenizers, world: World) -> Seq2Seq:
-    """The untrained network, with the same weights in all processes."""
-    torch.manual_seed(config.seed)
-    model = make_model(config.model, tokenizers)
-    if world.size > 1:  # another processor may have rounded otherwise
+def same_weights(model: Seq2Seq, world: World) -> Seq2Seq:
+    """The network with the same weights in all processes: another processor may have rounded otherwise."""
+    if world.size > 1:
         model.load_state_dict(share_tensors(world, model.state_dict))
     return model
 
@@ -195,16 +174,7 @@ def make_trainer(
 # --- after the last update --------------------------------------------------------------------------------------------
 
 
-def score_test(
-    config: Config,
-    prepared: PreparedData,
-    model: Seq2Seq,
-    run: RunDirectory,
-    log: Log,
-    step: int,
-    check_stop: CheckStop,
-    machine: Machine,
-) -> None:
+def score_test(config: Config, prepared: PreparedData, trainer: Trainer, check_stop: CheckStop) -> None:
     """Translate the test set, if there is one, with the best checkpoint, in fp32; write the output and its scores into
     the run.
 
@@ -212,17 +182,18 @@ def score_test(
     """
     if not prepared.test_pairs:
         return
+    machine, model, run, log = trainer.machine, trainer.model, trainer.checkpointing.run, trainer.log
     load_weights(model, share_tensors(machine.world, lambda: run.weights("best")), str(run.folder("best")))
-    used = config.model_copy(update={"kernels": machine.kernels})
-    best = LoadedRun(used, prepared.tokenizers, model.eval())
-    translator = Translator.of([best], machine.device, torch.float32)
+    searchable = fast.search(model, torch.float32, machine.kernels)
+    translator = Translator(lambda: searchable, prepared.tokenizers, machine.device)
     sources, references = zip(*prepared.test_pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
 
     def translate(share: Sequence[str]) -> Iterator[str]:
         return translated(translator, share, options, "translating the test set", check_stop)
 
-    hypotheses = in_shares(machine.world, sources, translate)
+    with evaluating(model):
+        hypotheses = in_shares(machine.world, sources, translate)
     if not machine.world.writes:
         return
     how = scoring({run.path.name: config}, sources, references, log.say)
@@ -230,7 +201,7 @@ def score_test(
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
     write_json(run.test_scores, system.as_dict() | {"binned_by": str(how.binned_by)})
     scores = {metric: score.value for metric, score in system.scores.items()}
-    log.record(step, "test", **scores, signature=system.bleu.signature)
+    log.record(trainer.progress.update, "test", **scores, signature=system.bleu.signature)
 
 
 def _say_results(run: RunDirectory, say: Say) -> None:

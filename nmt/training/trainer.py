@@ -52,7 +52,7 @@ class Trainer:
         self.model = model
         self.validator = validator
         self.log = log
-        self.device, self.world = machine.device, machine.world
+        self.machine, self.device, self.world = machine, machine.device, machine.world
         self.gradients = gradients_on(
             model, objective, machine.device, machine.precision, self.specials, machine.kernels
         )

@@ -1,4 +1,4 @@
-"""Validation during training: loss, BLEU, sample translations, attention as images and as a film."""
+"""Validation during training: loss, BLEU, sample translations, attention as a film."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,6 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError, of_key
 from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
-from nmt.evaluation.figures.attention import attention_image
 from nmt.evaluation.metrics import Evidence, scores_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, Say, counted, step
@@ -35,8 +34,6 @@ from nmt.translation.options import SearchOptions
 from nmt.translation.searching import WINDOW
 from nmt.translation.translator import CheckStop, Translator, never_stop
 
-MOST_IMAGES = 2
-"""Samples whose attention is drawn: a picture takes a few tenths of a second."""
 FILMED, LONGEST_FILMED = 5, 40
 """Sentences whose attention is filmed, the first of up to so many pieces of either side."""
 
@@ -92,7 +89,7 @@ class Validator:
         self.machine, self.world = machine, machine.world
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
-        """Measure; with ``samples``, show translations, the attention in some of them in TensorBoard, and film.
+        """Measure; with ``samples``, log the first translations, and film.
 
         ``check_stop`` is called between two batches. The translations of a model that cannot translate, because its
         weights are not finite, are blank.
@@ -159,25 +156,15 @@ class Validator:
         return [sorted(links) for links in likeliest(weights)]
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
-        """Write the samples, the attention in some of them, and a frame of the film."""
+        """Write the samples, and a frame of the film."""
         shown = list(zip(self.data.pairs, hypotheses, strict=True))[: self.config.validation.samples]
         if not shown:
             return
-        lines = [
-            {"source": pair.source, "reference": pair.target, "hypothesis": hypothesis} for pair, hypothesis in shown
-        ]
-        self.log.samples(update, lines)
+        self.log.samples(update, [{"source": s, "reference": r, "hypothesis": h} for (s, r), h in shown])
         if not self.model.attends:
             return
-        options = SearchOptions.from_config(self.options, beam_size=1, attention=True)
         with evaluating(self.model):
             forced = list(force(self.network, self.tokenizers, self.filmed, self.machine.device))
-            translations = list(self.translator.stream([pair.source for pair, _ in shown[:MOST_IMAGES]], options))
-        for number, translation in enumerate(translations, 1):
-            best = translation.hypotheses[0]
-            if best.attention is not None and best.pieces:
-                pixels = attention_image(best.attention, translation.source_pieces, best.pieces)
-                self.log.image(update, f"validation/attention/{number}", pixels)
         read = [(Filmed(*pair, each.source_pieces, each.target_pieces), each.attention) for pair, each in forced]
         self.log.film(update, [(filmed, weights) for filmed, weights in read if weights is not None])
 

@@ -35,7 +35,7 @@ class Validation(Section):
     beam_size: Beam = 1
     """Beam size of these translations."""
     samples: Count = 4
-    """Translations that each validation adds to samples.jsonl; with 0 no attention goes to TensorBoard or the film."""
+    """Translations that each validation adds to samples.jsonl; with 0 the run has no film."""
 
 
 class SamplingSchedule(Section):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
@@ -19,7 +18,7 @@ from matplotlib.figure import Figure
 
 from nmt.evaluation.alignment import Weights, labelled_weights
 from nmt.evaluation.figures.files import write_all
-from nmt.evaluation.figures.style import GREY, fonts_for, pixels, plain, png, style, svg, write_caption
+from nmt.evaluation.figures.style import GREY, fonts_for, plain, png, style, svg, write_caption
 from nmt.evaluation.writing import has_words
 
 Side = Literal["words", "pieces"]
@@ -104,13 +103,6 @@ def write_attention(
         caption += " Weights of pieces are added over a source word and averaged over a target word."
     figure = draw_attention(AttentionMap(*labelled, units=units), caption=[caption])
     write_all(stem, {".png": png(figure), ".svg": svg(figure)})
-
-
-def attention_image(
-    weights: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str]
-) -> npt.NDArray[np.uint8]:
-    """Render :func:`draw_attention` as RGB pixels, (height, width, 3)."""
-    return pixels(draw_attention(AttentionMap(weights, source_pieces, target_pieces)))
 
 
 def _rule(axes: Axes, cell: float, shape: Sequence[int]) -> None:

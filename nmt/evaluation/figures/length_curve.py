@@ -1,7 +1,7 @@
 """The length curve: BLEU against sentence length (after Bahdanau et al. 2015, Fig. 2), and its numbers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,18 +29,6 @@ ROOM_FOR_A_MARKER = 104.0
 
 
 @dataclass(frozen=True)
-class Origin:
-    """The run behind a translation."""
-
-    languages: str
-    """``en to fr``."""
-    search: str
-    """``beam 5, length penalty 1``."""
-    update: str
-    """The update of the weights that translated, or of all that were averaged; "" if it is unknown."""
-
-
-@dataclass(frozen=True)
 class About:
     """The content of a caption, the same for all figures of a command."""
 
@@ -48,18 +36,18 @@ class About:
     resamples: int
     """Number of bootstrap resamples."""
     binned_by: BinnedBy
-    origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
-    """The run of each seed, by system; none for a file of translations."""
+    runs: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """For the files of numbers: the run of each seed, by system; none for a file of translations."""
 
     def caption(self, counts: Sequence[int], several_seeds: bool = False) -> list[str]:
         """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""
-        made = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences", *made_with(self.origins)]
-        drawn = [f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)"]
+        drawn = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences"]
+        drawn.append(f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)")
         if min(counts) < MIN_SENTENCES:
             drawn.append(f"Hollow points: fewer than {MIN_SENTENCES} sentences, no interval")
         if several_seeds:
             drawn.append("Thick lines: mean over seeds; thin lines: each seed")
-        return [" ".join(f"{each}." for each in sentences) for sentences in (made, drawn)]
+        return [" ".join(f"{each}." for each in drawn)]
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to a JSON object."""
@@ -67,27 +55,9 @@ class About:
             "test_set": self.test_set,
             "binned_by": str(self.binned_by),
             "min_sentences": MIN_SENTENCES,
-            "runs": {name: [asdict(run) for run in runs] for name, runs in self.origins.items()},
+            "runs": self.runs,
             "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": self.resamples, "seed": SEED},
         }
-
-
-def made_with(origins: Mapping[str, Sequence[Origin]]) -> list[str]:
-    """List languages, searches and updates as far as known, with the names of systems that differ.
-
-    ``origins`` has the run of each seed, by system.
-    """
-    sentences = []
-    for fact, heading in {"languages": "From", "search": "Search:", "update": "Update:"}.items():
-        systems: dict[str, list[str]] = {}
-        for name, runs in origins.items():
-            values = dict.fromkeys(getattr(run, fact) for run in runs)
-            systems.setdefault(" and ".join(filter(None, values)), []).append(plain(name, 24))
-        alike = len(systems) == 1
-        each = [value if alike else f"{value} ({', '.join(names)})" for value, names in systems.items() if value]
-        if each:
-            sentences.append(f"{heading} {'; '.join(each)}")
-    return sentences
 
 
 def draw_length_curve(systems: Sequence[SystemScores], *, about: About) -> Figure:

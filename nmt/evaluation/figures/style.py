@@ -17,11 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
-import numpy.typing as npt
 from matplotlib import font_manager
 from matplotlib.figure import Figure
-from matplotlib.image import imread
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
@@ -33,9 +30,7 @@ MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 LINES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 GREY = "#666666"
 DPI = 200
-"""Pixels per inch of a PNG file, unless told otherwise."""
-PIXELS_DPI = 80
-"""Pixels per inch of :func:`pixels`."""
+"""Pixels per inch of a PNG file."""
 LONGEST_LINE = 130
 """Maximum characters in a line of a caption; fewer if they are wide or the figure is narrow."""
 LATIN = "DejaVu Sans"
@@ -116,15 +111,9 @@ def legend_above(figure: Figure, handles: Sequence[Line2D], labels: Sequence[str
         legend.remove()
 
 
-def png(figure: Figure, dpi: int = DPI) -> bytes:
-    """Render the figure as a PNG file with ``dpi`` pixels per inch. Warns of characters without a font."""
-    return _rendered(figure, format="png", dpi=dpi)
-
-
-def pixels(figure: Figure) -> npt.NDArray[np.uint8]:
-    """Render the figure as RGB pixels, (height, width, 3), for TensorBoard."""
-    shares = imread(io.BytesIO(png(figure, PIXELS_DPI)), format="png")[..., :3]
-    return np.round(shares * 255).astype(np.uint8)
+def png(figure: Figure) -> bytes:
+    """Render the figure as a PNG file. Warns of characters without a font."""
+    return _rendered(figure, format="png", dpi=DPI)
 
 
 def svg(figure: Figure) -> bytes:
