@@ -11,14 +11,18 @@ import sacrebleu
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
+from nmt import fast
 from nmt.config import Config
+from nmt.config.schema import Kernels
 from nmt.data.lines import read_lines
 from nmt.device import resolve_device
 from nmt.errors import CheckpointError
 from nmt.evaluation.alignment import alignment_report, read_gold
+from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.metrics import last_progress
+from nmt.search import Searchable
 from nmt.training.progress import Candidate
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
@@ -58,14 +62,14 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
 def test_the_test_set_is_scored_with_the_best_checkpoint_in_fp32_whatever_training_took(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    validate, of, precisions = results(1.0, 2.0), Translator.of, []
+    validate, search, precisions = results(1.0, 2.0), fast.search, []
 
-    def seen(runs: Any, device: torch.device, precision: torch.dtype) -> Translator:
+    def seen(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") -> Searchable[Any]:
         precisions.append(precision)
-        return of(runs, device, precision)
+        return search(model, precision, kernels)
 
     monkeypatch.setattr(Validator, "__call__", lambda self, update, **how: validate(update, **how))
-    monkeypatch.setattr(Translator, "of", seen)
+    monkeypatch.setattr(fast, "search", seen)
     sgd = {"type": "sgd", "learning_rate": 30.0}
     values = config(folder, output="scored", optimizer=sgd, validation={"metric": "loss"}).model_dump()
     train(Config.model_validate(values | {"precision": "bf16"}))

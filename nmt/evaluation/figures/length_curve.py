@@ -41,13 +41,12 @@ class About:
 
     def caption(self, counts: Sequence[int], several_seeds: bool = False) -> list[str]:
         """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""
-        drawn = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences"]
-        drawn.append(f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)")
+        drawn = [f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)"]
         if min(counts) < MIN_SENTENCES:
             drawn.append(f"Hollow points: fewer than {MIN_SENTENCES} sentences, no interval")
         if several_seeds:
             drawn.append("Thick lines: mean over seeds; thin lines: each seed")
-        return [" ".join(f"{each}." for each in drawn)]
+        return [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences.", " ".join(f"{each}." for each in drawn)]
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to a JSON object."""
