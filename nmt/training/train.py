@@ -185,7 +185,7 @@ def score_test(config: Config, prepared: PreparedData, trainer: Trainer, check_s
     machine, model, run, log = trainer.machine, trainer.model, trainer.checkpointing.run, trainer.log
     load_weights(model, share_tensors(machine.world, lambda: run.weights("best")), str(run.folder("best")))
     searchable = fast.search(model, torch.float32, machine.kernels)
-    translator = Translator(lambda: searchable, prepared.tokenizers, machine.device)
+    translator = Translator(searchable, prepared.tokenizers, machine.device)
     sources, references = zip(*prepared.test_pairs, strict=True)
     options = SearchOptions.from_config(config.decoding)
 
