@@ -202,11 +202,68 @@ def test_foreign_host_names_and_pages_of_other_sites_are_refused(client: Client)
 def test_slow_requests_are_ended() -> None:
     with serving(Fake(), replace(LIMITS, arrival=0.1)) as client:
         started = time.monotonic()
+        assert client.send(b"GET / HT", *[b"T"] * 8, pause=0.025) == b""
         found = client.send(HEAD + b"Content-Length: 99\r\n\r\n", *[b" "] * 8, pause=0.025)
         assert found.startswith(b"HTTP/1.1 408 ")
         assert client.send(b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000).startswith(b"HTTP/1.1 400 "), "or a large head"
         assert time.monotonic() - started < 10
         assert client.translate({"text": "a"}).status == 200
+
+
+def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_longest() -> None:
+    translate = Fake(opened=False)
+    with serving(translate, replace(LIMITS, connections=2, arrival=60.0)) as client, ThreadPoolExecutor(3) as pool:
+        connections = client.server.server_state.connections
+        with socket.create_connection(("127.0.0.1", client.port), timeout=10) as first:
+            until(lambda: len(connections) == 1)
+            with socket.create_connection(("127.0.0.1", client.port)):
+                until(lambda: len(connections) == 2)
+                assert client.ask("GET", "/health").status == 200
+                assert first.recv(1) == b"", "the older one is closed"
+        until(lambda: not connections)
+        replies = []
+        for line in "abc":
+            replies.append(pool.submit(client.translate, {"text": line}))
+            until(lambda: [each._timer for each in connections] == [None] * len(replies))  # type: ignore[union-attr]
+        assert client.ask("GET", "/health").status == 503, "four are twice as many"
+        translate.gate.set()
+        assert [reply.result().status for reply in replies] == [200] * 3
+
+
+def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> None:
+    """Answers have 10 kB: the system's buffers hold no 1,500 of them."""
+    lines: list[str] = []
+
+    def answered(asked: Sequence[str], request: Request, check_stop: Callable[[], None]) -> Answer:
+        lines.extend(asked)
+        return [(upper("a" * 10_000), None) for _ in asked]
+
+    with serving(answered, replace(LIMITS, connections=20, arrival=60.0)) as client, contextlib.ExitStack() as stack:
+        for _ in range(30):
+            attacker = stack.enter_context(socket.create_connection(("127.0.0.1", client.port)))
+            attacker.setblocking(False)
+            with contextlib.suppress(OSError):
+                attacker.send((HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}') * 1500)
+        for _ in range(3):
+            started = time.monotonic()
+            assert client.translate({"text": "b"}).status == 200 and time.monotonic() - started < 2
+        assert lines.count("a") <= 30, "one request a connection"
+
+
+def test_an_answer_that_nobody_reads_is_dropped() -> None:
+    translated = threading.Event()
+
+    def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
+        translated.set()
+        return [(upper("a" * (1 << 25)), None)]
+
+    with (
+        serving(answered, replace(LIMITS, reading=0.2)) as client,
+        socket.create_connection(("127.0.0.1", client.port)) as connection,
+    ):
+        connection.sendall(HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}')
+        assert translated.wait(20)
+        until(lambda: not client.server.server_state.connections)
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -276,6 +333,14 @@ def test_what_waits_for_the_same_becomes_one_batch_up_to_its_size() -> None:
         found = queued(translate, replace(LIMITS, batch=10), requests)
         assert found == [[line.upper() for line in each.text] for each in requests]
         assert translate.batches == batches
+
+
+def test_a_short_request_goes_before_a_long_one_unless_that_has_waited_long() -> None:
+    for seconds, order in ((10.0, ["0", "short", "aaaaaaa"]), (1e-6, ["0", "aaaaaaa", "short"])):
+        translate = Fake(opened=False)
+        limits = replace(LIMITS, batch=10, shown=10, seconds=seconds)
+        queued(translate, limits, [asked("0"), asked("aaaaaaa"), asked("short")])
+        assert translate.batches == [[line] for line in order]
 
 
 def test_a_failure_is_that_of_one_request_and_one_that_is_given_up_is_not_translated(

@@ -41,15 +41,18 @@ class Limits:
     waiting: int = 256
     """Requests that wait for translation; more are refused."""
     connections: int = 256
-    """Connections at a time; requests on more are refused."""
+    """Connections at a time. One more takes the place of the client that has been waited for longest. Where all wait
+    for their answers there may be more; from twice as many on, requests are refused."""
     batch: int = 1 << 13
     """Characters of a batch of several requests; a request of more is a batch of its own."""
     weights: int = 1 << 16
     """Attention weights of an answer; lines beyond have none."""
     arrival: float = 10.0
-    """Seconds in which the body of a request must arrive."""
+    """Seconds in which the head of a request must arrive, and likewise its body."""
     seconds: float = 30.0
     """Seconds from the arrival of a request to its answer."""
+    reading: float = 10.0
+    """Seconds in which a client must read its answer."""
 
 
 class Refused(HTTPException):
@@ -134,6 +137,8 @@ class Waiting:
     """A request that waits."""
 
     request: Request
+    turn: float
+    """The time of its arrival, or later for a long request: shorter ones that arrive until then go first."""
     answer: "asyncio.Future[Answer]"
 
     @property
@@ -168,7 +173,8 @@ class Batches:
             raise Refused(429, f"{len(self._waiting)} requests are waiting already; try again in a second")
         if not request.text:
             return []
-        job = Waiting(request, asyncio.get_running_loop().create_future())
+        loop, long = asyncio.get_running_loop(), min(1.0, request.characters / self._limits.shown)
+        job = Waiting(request, loop.time() + long * self._limits.seconds / 3, loop.create_future())
         self._waiting.append(job)
         self._arrived.set()
         return await job.answer
@@ -189,8 +195,8 @@ class Batches:
         self._arrived.set()
 
     def _take(self) -> list[Waiting]:
-        """Take the request that has waited longest, and those that can share its batch; none if none waits."""
-        self._waiting = [job for job in self._waiting if job.wanted]
+        """Take the request whose turn it is, and those that can share its batch; none if none waits."""
+        self._waiting = sorted((job for job in self._waiting if job.wanted), key=lambda job: job.turn)
         taken: list[Waiting] = []
         characters = 0
         for job in self._waiting:
