@@ -1,6 +1,5 @@
 """``nmt-report`` on tiny trained runs whose text is hostile."""
 
-import base64
 import gzip
 import html
 import json
@@ -24,7 +23,7 @@ from nmt.pages.report import making
 from nmt.runs.film import read_film
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.translation.translator import Translator
-from tests.report_page.made_up import unpacked
+from tests.report_page.made_up import decoded, unpacked
 from tests.small_run import options, train, write_corpus
 
 HOSTILE = {
@@ -97,8 +96,8 @@ def report(folder: Path, *arguments: str) -> tuple[str, Any]:
     page = folder / "page.html"
     assert main([*arguments, "--output", str(page)]) == 0
     text = page.read_text("utf-8")
-    [data] = re.findall(r'<script type="application/octet-stream" id="data">(.*?)</script>', text)
-    return text, json.loads(gzip.decompress(base64.b64decode(data)))
+    [data] = re.findall(r'<script type="application/octet-stream" id="data">(.*?)</script>', text, re.DOTALL)
+    return text, json.loads(gzip.decompress(decoded(data)))
 
 
 def runs(folder: Path) -> list[str]:

@@ -14,8 +14,9 @@ from nmt.evaluation.writing import Unit
 from nmt.pages.report.making import differing_settings, findings, flat, right_to_left, samples
 from nmt.pages.report.measuring import choose
 from nmt.pages.report.reading import gold_groups, grouped, packed
+from nmt.pages.report.rendering import seven_bits
 from nmt.runs.directory import RunDirectory
-from tests.report_page.made_up import unpacked
+from tests.report_page.made_up import decoded, unpacked
 from tests.small_run import config
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -25,6 +26,13 @@ def test_bytes_by_hand() -> None:
     weights = np.exp([0, -1, -4, -8, -16, -np.inf])
     codes = [0, 64, 128, 180, 255, 255]  # 255 sqrt(1 / 16) = 63.75, 255 sqrt(4 / 16) = 127.5, 180.31
     assert list(base64.b64decode(packed(weights[None]))) == codes
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_bytes_come_back_from_characters_that_are_no_markup(size: int) -> None:
+    every = bytes(range(256))[-size:] + bytes(range(256))
+    text = seven_bits(every)
+    assert decoded(text) == every and not set(text) & set("\0\r\x1b<")
 
 
 def test_weights_come_back_within_the_stated_bound() -> None:

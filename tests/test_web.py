@@ -155,7 +155,9 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
 def test_translations_obey_the_rules_of_the_run(
     run: Path, beam: int, ngram: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.pages.web.exporting.quantized", dict)  # rounded weights could turn a close decision
+    monkeypatch.setattr(
+        "nmt.pages.web.exporting.quantized", lambda weights, _: dict(weights)
+    )  # rounded weights could turn a close decision
     ruled, lines = tmp_path / "run", [*LINES, "oak elm ash " * 5]  # the last one runs out of pieces
     shutil.copytree(run, ruled)
     settings = load_run_config(run, ["decoding.min_length_factor=1.5", f"decoding.no_repeat_ngram={ngram}"])

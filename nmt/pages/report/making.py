@@ -35,6 +35,8 @@ from nmt.runs.metrics import best_validation, last_progress, read_metrics, updat
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
+BITS = 8
+"""Bits of a weight in the page: three systems of the demo keep it below 6 MB."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown, beside the last one."""
 LEVEL = 0.05
@@ -98,7 +100,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
 def _engine(run: LoadedRun) -> dict[str, bytes] | str:
     """Return what the engine reads of a system, or why it cannot run it."""
     try:
-        return exported(run)
+        return exported(run, BITS)
     except ConfigError as error:
         return "; ".join(error.problems)
 

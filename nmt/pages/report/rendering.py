@@ -1,7 +1,7 @@
 """The records of a report, and its page: one HTML file that loads nothing.
 
-Style and script are inlined; a content security policy allows these two and nothing else. The data are JSON, compressed
-and in base64, which has no character of markup; the template escapes all other text.
+Style and script are inlined; a content security policy allows these two and nothing else. The data are JSON and files
+of the engine, compressed and in characters that are no markup; the template escapes all other text.
 """
 
 import base64
@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -161,7 +162,7 @@ def render(report: Report) -> str:
         csp=policy(style, script, "img-src data:"),
         style=Markup(style),
         script=Markup(script),
-        data=[Markup(base64.b64encode(gzip.compress(each, mtime=0)).decode("ascii")) for each in contents(report)],
+        data=[Markup(seven_bits(gzip.compress(each, mtime=0))) for each in contents(report)],
         report=report,
         lowest=lowest,
         span=max(highest - lowest, 0.1),
@@ -181,6 +182,16 @@ def contents(report: Report) -> list[bytes]:
     fields = {name: getattr(report, name) for name in EXPLORED} | {"engines": report.engines | numbered}
     text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)
     return [text.encode(), *every]
+
+
+def seven_bits(content: bytes) -> str:
+    """Write bytes as characters of 7 bits each, which base64 would make 14% longer.
+
+    The characters that HTML changes or reads as markup, and a terminal's escape, become U+00A1 to U+00A4.
+    """
+    bits = np.unpackbits(np.frombuffer(content, np.uint8))
+    codes = np.packbits(np.pad(bits, (0, -len(bits) % 7)).reshape(-1, 7), axis=1) >> 1
+    return codes.tobytes().decode("ascii").translate({ord(each): 0xA1 + k for k, each in enumerate("\0\r\x1b<")})
 
 
 def _joined(ending: str) -> str:

@@ -39,14 +39,15 @@ def export_web(run: str | Path, output: Path) -> int:
     return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
 
 
-def exported(run: LoadedRun) -> dict[str, bytes]:
+def exported(run: LoadedRun, bits: int = 12) -> dict[str, bytes]:
     """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
 
+    ``bits`` are those of a weight, 8 or 12.
     Raises ConfigError for a network that the engine does not run.
     """
     refuse_unknown_parts(run.config.model)
     parts = {
-        "model.safetensors": save(quantized(unshared(run.model.state_dict()))),
+        "model.safetensors": save(quantized(unshared(run.model.state_dict()), bits)),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
         "source.model": run.tokenizers.source.model,
     }

@@ -3,13 +3,24 @@
 
 const PANELS = { translate: livePanel, attention: attentionPanel, sentences: sentencesPanel, film: filmPanel };
 
-/** Unpack a part of the page: bytes, compressed by gzip, in base64. */
+/** Unpack a part of the page: bytes, compressed by gzip, as characters of 7 bits. Some have others in their place. */
 function unpacked(id) {
-  const bytes = Uint8Array.from(atob(document.getElementById(id).textContent.trim()), (character) =>
-    character.charCodeAt(0),
-  );
+  const text = document.getElementById(id).textContent;
+  const bytes = new Uint8Array(Math.floor((text.length * 7) / 8));
+  let [bits, count, at] = [0, 0, 0];
+  for (let k = 0; k < text.length; k += 1) {
+    const code = text.charCodeAt(k);
+    bits = (bits << 7) | (code < 128 ? code : REPLACED.charCodeAt(code - 0xa1));
+    count += 7;
+    if (count < 8) continue;
+    count -= 8;
+    bytes[at++] = bits >> count;
+    bits &= (1 << count) - 1;
+  }
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
+
+const REPLACED = "\0\r\x1b<";
 
 async function start() {
   const report = await unpacked("data").json();
