@@ -1,7 +1,7 @@
 """The YAML of configurations: plain scalars of version 1.2.
 
 So ``1e-3`` is a number, only ``true`` and ``false`` are booleans, and ``on``, ``no``, ``2024-01-01``, ``1_000`` and
-``12:30`` are text. Repeated keys and aliases are errors.
+``12:30`` are text. Repeated keys are errors.
 """
 
 import re
@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError
-from yaml.events import AliasEvent
-from yaml.nodes import MappingNode, Node, ScalarNode
+from yaml.nodes import MappingNode, ScalarNode
 from yaml.reader import ReaderError
 
 from nmt.errors import ConfigError
@@ -26,13 +25,6 @@ _PLAIN = {
 
 
 class _Loader(yaml.SafeLoader):
-    def compose_node(self, parent: Node | None, index: int) -> Node | None:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, AliasEvent):
-            mark: Any = event.start_mark
-            raise ConstructorError(None, None, f"alias '*{event.anchor}'; repeat the value", mark)
-        return super().compose_node(parent, index)
-
     def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
         key: Any

@@ -36,7 +36,6 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
         ("seed: 1\ndata: 2\nseed: 3\n", "line 3, column 1: key 'seed' is repeated"),
         ("seed: 1\n5: 2\n", "line 2, column 1: a key that is not text"),
-        ("a: &x [1]\nb: *x\n", "line 2, column 4: alias '*x'"),
         ("a: !!python/object/apply:os.system [ls]\n", "line 1, column 4: could not determine a constructor"),
         ("#" * (LARGEST_YAML + 1), f"larger than {LARGEST_YAML} bytes"),
         (f"seed: {'9' * 5000}\n", "a value cannot be read"),
