@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
@@ -84,12 +84,20 @@ def force(
         keep_attention: return the attention, if the network has any.
         warn: is called for each side that is cut off.
     """
+    read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
         sources = _encoded("source", tokenizers.source, [pair.source for pair in window], max_source, first, warn)
         targets = _encoded("target", tokenizers.target, [pair.target for pair in window], max_target, first, warn)
-        found = _force_ids(network, tokenizers, sources, targets, device, batch_tokens, keep_attention=keep_attention)
-        yield from zip(window, found, strict=True)
+        source_lengths, target_lengths = (np.array([len(ids) for ids in each], np.int32) for each in (sources, targets))
+        plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
+        batches = [[(sources[row], targets[row]) for row in rows] for rows in plan]
+        found: dict[int, ForcedDecoding] = {}
+        with side_by_side(device, len(plan)) as each:
+            results = counted(each(read, batches), "forced decoding", len(plan), "batches")
+            for rows, batch in zip(plan, results, strict=True):
+                found |= zip(rows.tolist(), batch, strict=True)
+        yield from ((pair, found[row]) for row, pair in enumerate(window))
         first += len(window)
 
 
@@ -101,37 +109,12 @@ def _encoded(side: str, tokenizer: Tokenizer, texts: Sequence[str], most: int, f
     return [np.array(ids, np.int32) for ids, _ in encoded]
 
 
-def _force_ids(
-    network: Network,
-    tokenizers: Tokenizers,
-    sources: Sequence[Ids],
-    targets: Sequence[Ids],
-    device: torch.device,
-    batch_tokens: int,
-    *,
-    keep_attention: bool,
-) -> list[ForcedDecoding]:
-    """As :func:`force`, for pieces: the ids of each side, without the end symbols, which follow."""
-    source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
-    plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
-
-    def read(rows: NDArray[np.int64]) -> list[ForcedDecoding]:
-        pairs = [(sources[row], targets[row]) for row in rows]
-        return _read(network, tokenizers, pairs, device, keep_attention=keep_attention)
-
-    results: dict[int, ForcedDecoding] = {}
-    with side_by_side(device, len(plan)) as each:
-        for rows, batch in zip(plan, counted(each(read, plan), "forced decoding", len(plan), "batches"), strict=True):
-            results |= zip(rows.tolist(), batch, strict=True)
-    return [results[row] for row in range(len(sources))]
-
-
 @torch.inference_mode()
 def _read(
     network: Network,
     tokenizers: Tokenizers,
-    pairs: Sequence[tuple[Ids, Ids]],
     device: torch.device,
+    pairs: Sequence[tuple[Ids, Ids]],
     *,
     keep_attention: bool,
 ) -> list[ForcedDecoding]:
