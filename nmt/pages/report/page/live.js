@@ -73,6 +73,7 @@ function livePanel(report, go) {
   };
   const changes = element("p", { class: "changes", role: "status" });
   const list = element("div", { class: "translations" });
+  const note = element("p", { class: "note" });
   const problem = element("p", { class: "notice", role: "status" });
   const toStep = (/** @type {number} */ step) => go({ step: String(step + 1), cell: "" }, { replace: true });
   const steps = stepView({ point: (/** @type {number} */ step) => light(step), leave: () => light(), choose: toStep });
@@ -101,6 +102,7 @@ function livePanel(report, go) {
           controls.unit.node,
         ),
         list,
+        note,
         changes,
         problem,
         below,
@@ -199,6 +201,7 @@ function livePanel(report, go) {
     const blank = !source().trim();
     const found = answers.get(requestKey(request));
     const plain = answers.get(requestKey(free(request.system)))?.reading;
+    note.textContent = `On the right the log-probability. Underlined words differ from those of ${request.system}.`;
     list.replaceChildren(...names.map((name) => rows(name, request, plain)).flat());
     problem.textContent = blank ? "Type a sentence." : (found?.problem ?? cutNote(found?.reading));
     if (blank || found?.problem || !live.length) {
@@ -293,7 +296,7 @@ function livePanel(report, go) {
     changes.replaceChildren(
       ...[
         prefix.length ? button(`The beginning is given ×`, { prefix: "" }) : "",
-        count ? button(`The weights of ${count} step${count > 1 ? "s are" : " is"} set ×`, { clamps: "" }) : "",
+        count ? button(`${count} ${count > 1 ? "steps have" : "step has"} given weights ×`, { clamps: "" }) : "",
       ].filter(Boolean),
     );
   }
