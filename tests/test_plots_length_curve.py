@@ -8,12 +8,10 @@ import pytest
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.figures.style import style
-from nmt.evaluation.metrics import Score
 from nmt.evaluation.writing import BinnedBy
 from tests.figures import (
     ABOUT,
     FEW,
-    SCORES,
     boxes,
     centre_of_last,
     draw,
@@ -54,7 +52,7 @@ def test_what_the_figure_says() -> None:
     assert "RNNsearch-00 (BLEU 31.2)" in texts
     [caption] = [text for text in texts if "sacreBLEU" in text]
     assert caption == (
-        "test_lenstrat: 3,200 sentences.\nBands: 95% bootstrap intervals (1,000 resamples).\n"
+        "test_lenstrat: 3,200 sentences.\nBands: 95% bootstrap intervals over sentences, not seeds (1,000 resamples).\n"
         "sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
     )
     about = replace(ABOUT, binned_by=BinnedBy("source", "characters"))
@@ -101,8 +99,7 @@ def test_bins_of_few_sentences_are_hollow() -> None:
 
 
 def test_the_caption_names_systems_that_are_not_trained_enough() -> None:
-    untrained = replace(system("bad"), scores=SCORES | {"bleu": Score(1.9, "s")})
-    texts = [text for text, _ in boxes(draw([system("good"), untrained]))]
+    texts = [text for text, _ in boxes(draw([system("good"), system("bad")], about=replace(ABOUT, untrained=["bad"])))]
     assert f"bad: {UNTRAINED}." in " ".join(" ".join(texts).split())
 
 

@@ -79,7 +79,7 @@ def length_curve(
         few = f"fewer than two bins have {MIN_SENTENCES} sentences, or BLEU is 0 at short lengths"
         say(f"share of BLEU retained: {few}; choose lengths with --short and --long")
     if why:
-        diagnoses = diagnose_systems(systems, scoring)
+        diagnoses = diagnose_systems(systems, scoring, curve.about)
         paths += diagnoses.write(f"{output}.why")
         print(diagnoses)
     say("written: " + ", ".join(map(str, paths)))

@@ -133,15 +133,16 @@ class Systems:
             seeds.setdefault(entry.name, []).append(lines)
         return tuple(how.score(name, *each) for name, each in seeds.items())
 
-    def about(self, how: Scoring) -> About:
-        """Describe figures of the systems, and the runs among these."""
+    def about(self, how: Scoring, scored: Sequence[SystemScores]) -> About:
+        """Describe figures of the systems and their scores, and the runs among these."""
         runs: dict[str, list[dict[str, str]]] = {entry.name: [] for entry in self.entries}
         for entry in self.entries:
             if entry.config is not None:
                 changes = self.changes if entry.given is None else {}
                 runs[entry.name].append(described(entry.path, entry.config, changes))
         test_set = "test set" if self.source is None else printable(Path(self.source).name)
-        return About(test_set, how.resamples, how.binned_by, runs)
+        untrained = [each.name for each in scored if not each.comparable]
+        return About(test_set, how.resamples, how.binned_by, runs, untrained)
 
 
 def described(run: Path, config: Config, changes: Mapping[str, Any]) -> dict[str, str]:

@@ -97,7 +97,7 @@ def compare_systems(
     compared = [each for each in scored if each.comparable]
     return LengthCurve(
         scored,
-        systems.about(scoring),
+        systems.about(scoring, scored),
         tuple(compare_by_length(compared, scoring)),
         tuple(compare_overall(compared, resamples=scoring.resamples)),
         retention(compared, scoring, *sides) if sides and compared else None,
@@ -177,7 +177,7 @@ class Diagnoses:
         return format_diagnoses(self.systems, self.about.binned_by.column)
 
 
-def diagnose_systems(systems: Systems, scoring: Scoring) -> Diagnoses:
+def diagnose_systems(systems: Systems, scoring: Scoring, about: About) -> Diagnoses:
     """Measure, for each bin of length, which part of the sentence loses content words, how probable the reference is,
     where the attention looks, and how many translations stop early, run on or repeat themselves.
 
@@ -203,4 +203,4 @@ def diagnose_systems(systems: Systems, scoring: Scoring) -> Diagnoses:
         ]
         measured.setdefault(entry.name, []).append(np.stack(values))
     diagnosed = [diagnose(name, scoring.bins, seeds, scoring.resamples) for name, seeds in measured.items()]
-    return Diagnoses(diagnosed, systems.about(scoring), unit)
+    return Diagnoses(diagnosed, about, unit)

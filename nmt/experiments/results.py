@@ -107,7 +107,7 @@ def _draw(plan: Plan, test: str, say: Say) -> tuple[LengthCurve, list[str]]:
     if "curve" in of.draw:
         written += curve.write(plan.curve(test))
     if "diagnosis" in of.draw:
-        written += diagnose_systems(systems, scoring).write(plan.diagnosis(test))
+        written += diagnose_systems(systems, scoring, curve.about).write(plan.diagnosis(test))
     return curve, [str(path) for path in written if path.suffix == ".png"]
 
 

@@ -54,7 +54,7 @@ class AttentionMap:
 
 
 def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Figure:
-    """Draw a heat map with the paragraphs of a caption.
+    """Draw a heat map with the paragraphs of a caption; the largest weight, rounded up to a tenth, is black.
 
     A source that is written from right to left runs from right to left.
     """
@@ -64,7 +64,8 @@ def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Fig
         figure = Figure(figsize=(across, down))
         FigureCanvasAgg(figure)  # measures text without drawing the figure
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        axes.imshow(content.weights, cmap="Greys", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
+        scale = Normalize(0, np.ceil(content.weights.max() * 10 - 1e-6) / 10 or 1)
+        axes.imshow(content.weights, cmap="Greys", norm=scale, aspect="auto", interpolation="nearest")
         _rule(axes, cell, content.weights.shape)
         _label(axes, cell, content)
         around, inside = axes.get_tightbbox(), axes.bbox
@@ -79,7 +80,7 @@ def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Fig
         height = above + down + below + BAR + under
         figure.set_size_inches(width, height)
         axes.set_position((left / width, (below + BAR + under) / height, across / width, down / height))
-        _draw_scale(figure, under)
+        _draw_scale(figure, scale, under)
     return figure
 
 
@@ -141,12 +142,12 @@ def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
         axes.invert_xaxis()
 
 
-def _draw_scale(figure: Figure, below: float) -> None:
+def _draw_scale(figure: Figure, scale: Normalize, below: float) -> None:
     """Draw the scale of grey, ``below`` inches above the lower end of the figure."""
     width, height = figure.get_size_inches()
     axes = figure.add_axes((2 * MARGIN / width, (below + BAR - MARGIN) / height, 1.1 / width, 0.09 / height))
-    bar = figure.colorbar(ScalarMappable(Normalize(0, 1), "Greys"), cax=axes, orientation="horizontal")
-    bar.set_ticks([0, 0.5, 1], labels=["0", "0.5", "1"])
+    bar = figure.colorbar(ScalarMappable(scale, "Greys"), cax=axes, orientation="horizontal")
+    bar.set_ticks(ticks := np.linspace(0, scale.vmax or 1, 3).tolist(), labels=[f"{tick:g}" for tick in ticks])
     axes.tick_params(length=2, labelsize=7.5)
     bar.outline.set(color="#999999", linewidth=0.5)
     axes.annotate("Attention weight", (1, 0.5), (8, 0), "axes fraction", "offset points", va="center", fontsize=8)

@@ -81,7 +81,7 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
                 if each.has(measure):
                     column = MEASURES.index(measure)
                     means, *interval = (values[:, column] for values in (each.means, each.lows, each.highs))
-                    places = centers(spans, number, len(diagnoses))
+                    places = centers(spans, number, len(diagnoses), apart=True)
                     smaller = look[each.system] | {"markersize": 4, "linewidth": 1.4}
                     handles[each.system] = draw_points(axes, places, means, solid, smaller, interval)
             axes.set_title(heading.format(unit=unit))

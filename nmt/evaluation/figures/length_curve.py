@@ -38,15 +38,20 @@ class About:
     binned_by: BinnedBy
     runs: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """For the files of numbers: the run of each seed, by system; none for a file of translations."""
+    untrained: Sequence[str] = ()
+    """The systems that are not trained enough to compare."""
 
     def caption(self, counts: Sequence[int], several_seeds: bool = False) -> list[str]:
         """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""
-        drawn = [f"Bands: 95% bootstrap intervals ({self.resamples:,} resamples)"]
+        drawn = [f"Bands: 95% bootstrap intervals over sentences, not seeds ({self.resamples:,} resamples)"]
         if min(counts) < MIN_SENTENCES:
             drawn.append(f"Hollow points: fewer than {MIN_SENTENCES} sentences, no interval")
         if several_seeds:
             drawn.append("Thick lines: mean over seeds; thin lines: each seed")
-        return [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences.", " ".join(f"{each}." for each in drawn)]
+        paragraphs = [f"{plain(self.test_set, 60)}: {sum(counts):,} sentences.", " ".join(f"{each}." for each in drawn)]
+        if self.untrained:
+            paragraphs.append(f"{', '.join(plain(name, 24) for name in self.untrained)}: {UNTRAINED}.")
+        return paragraphs
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to a JSON object."""
@@ -92,10 +97,7 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About) -> Figur
 def _caption(systems: Sequence[SystemScores], about: About) -> list[str]:
     several_seeds = any(system.seeds for system in systems)
     caption = about.caption([row.n for row in systems[0].rows], several_seeds)
-    caption.append(f"sacreBLEU {systems[0].bleu.signature}")
-    if untrained := [plain(each.name, 24) for each in systems if not each.comparable]:
-        caption.append(f"{', '.join(untrained)}: {UNTRAINED}.")
-    return caption
+    return [*caption, f"sacreBLEU {systems[0].bleu.signature}"]
 
 
 def _draw_bleu(axes: Axes, system: SystemScores, look: dict[str, Any], places: Floats, solid: Solid) -> Line2D:
@@ -130,12 +132,12 @@ def spans_of(bins: Sequence[Lengths]) -> list[Span]:
     return spans
 
 
-def centers(spans: Sequence[Span], number: int, systems: int) -> Floats:
-    """Return the places of a system's points: the middle of each bin, or side by side if there is only one bin."""
-    middles = np.mean(spans, axis=1)
-    if len(spans) == 1:
-        middles += (number - (systems - 1) / 2) * 0.06 * (spans[0][1] - spans[0][0])
-    return np.asarray(middles)
+def centers(spans: Sequence[Span], number: int, systems: int, *, apart: bool = False) -> Floats:
+    """Return the places of a system's points: the middle of each bin, or side by side if they are to stand ``apart``,
+    as equal values would hide each other, or if there is only one bin."""
+    left, right = np.transpose(spans)
+    shift = (number - (systems - 1) / 2) * 0.06 if apart or len(spans) == 1 else 0.0
+    return np.asarray((left + right) / 2 + shift * (right - left))
 
 
 def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], label: str) -> None:

@@ -224,7 +224,9 @@ def right_to_left(lines: Iterable[str]) -> bool:
 def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]:
     """Draw the figures of ``nmt-length-curve``, and the learning curves."""
     scoring = collected.scoring
-    about = About(collected.test.source.rpartition("/")[2], scoring.resamples, scoring.binned_by)
+    untrained = [one.scores.name for one in measured if not one.scores.comparable]
+    test_set = collected.test.source.rpartition("/")[2]
+    about = About(test_set, scoring.resamples, scoring.binned_by, untrained=untrained)
     diagnoses = [diagnose(one.scores.name, scoring.bins, [one.measures], scoring.resamples) for one in measured]
     curve = draw_length_curve([one.scores for one in measured], about=about)
     found = [Figure("length", "BLEU by source length", svg(curve))]
