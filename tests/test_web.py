@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import shutil
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +18,7 @@ import torch
 import measure_web
 from nmt.config import dump_config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizer
-from nmt.errors import ConfigError
+from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web.exporting import CELLS, SCORES, export_web, quantized, refuse_unknown_parts
 from nmt.runs.tensors import load_tensors, save_tensors, unshared
@@ -150,14 +151,17 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
 
 
+def unrounded(weights: dict[str, torch.Tensor], bits: int) -> dict[str, torch.Tensor]:
+    """Instead of ``quantized``: rounded weights could turn a close decision."""
+    return weights
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("ngram", [0, 1, 2])
 def test_translations_obey_the_rules_of_the_run(
     run: Path, beam: int, ngram: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "nmt.pages.web.exporting.quantized", lambda weights, _: dict(weights)
-    )  # rounded weights could turn a close decision
+    monkeypatch.setattr("nmt.pages.web.exporting.quantized", unrounded)
     ruled, lines = tmp_path / "run", [*LINES, "oak elm ash " * 5]  # the last one runs out of pieces
     shutil.copytree(run, ruled)
     settings = load_run_config(run, ["decoding.min_length_factor=1.5", f"decoding.no_repeat_ngram={ngram}"])
@@ -166,6 +170,25 @@ def test_translations_obey_the_rules_of_the_run(
     found = ask("translate", folder=str(tmp_path / "page"), lines=lines, beam=beam)
     expected = Translator.load(ruled).translate(lines, beam_size=beam)
     assert [each["pieces"] for each in found] == [each.pieces for each in expected]
+
+
+def test_any_text_has_the_translation_of_the_run(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.pages.web.exporting.quantized", unrounded)
+    export_web(run, tmp_path)
+    lines = [
+        "",
+        " \t\u3000",
+        "oak elm ash " * 400,
+        "😀 oak 👩‍👩‍👧",
+        "\ud83d oak \udc4d",
+        "<b onclick=x>oak</b> & \0\x1f",
+    ]
+    found = ask("translate", folder=str(tmp_path), lines=lines, beam=1)
+    whole = [re.sub("[\ud800-\udfff]", "\ufffd", line) for line in lines]  # half of a pair, as every encoder writes it
+    with pytest.warns(NmtWarning, match="line 3: too long"):
+        expected = Translator.load(run).translate(whole, beam_size=1)
+    assert [each["pieces"] for each in found] == [each.pieces for each in expected]
+    assert [each["cut"] for each in found] == [False, False, True, False, False, False]
 
 
 def test_clamped_weights_take_the_place_of_the_networks_own(run: Path, tmp_path: Path) -> None:

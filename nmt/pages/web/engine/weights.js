@@ -160,14 +160,14 @@ export class Table {
   /** @param {number[]} ids @returns {Float32Array[]} */
   rows(ids) {
     const missing = [...new Set(ids)].filter((id) => !this.known.has(id));
-    const computed = this.layer.all(missing.map((id) => row(this.embedding, id)));
+    const computed = this.layer.all(missing.map((id) => rowOf(this.embedding, id)));
     missing.forEach((id, i) => this.known.set(id, computed[i]));
     return ids.map((id) => /** @type {Float32Array} */ (this.known.get(id)));
   }
 }
 
 /** One row of a matrix. @param {Tensor} matrix @param {number} index @returns {Float32Array} */
-export function row({ data, shape }, index) {
+export function rowOf({ data, shape }, index) {
   return data.subarray(index * shape[1], (index + 1) * shape[1]);
 }
 
