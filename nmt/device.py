@@ -154,11 +154,6 @@ def out_of_memory(error: BaseException | None) -> bool:
     return False
 
 
-MARGIN = 1.1
-"""How many times as fast as another precision one must be to count as faster: a measurement of a fraction of a second
-is off by some per cent, and between equals fp32 is the exact one."""
-
-
 def synchronize(device: torch.device) -> None:
     """Wait until a GPU has finished its work."""
     if device.type == "cuda":
@@ -172,15 +167,3 @@ def timed(task: Callable[[], object], device: torch.device) -> float:
     task()
     synchronize(device)
     return time.perf_counter() - started
-
-
-def product_rate(device: torch.device, precision: torch.dtype, size: int | None = None, calls: int = 5) -> float:
-    """Return the FLOP/s of PyTorch's product of large square matrices in the fastest of some calls.
-
-    By default it takes about a tenth of a second and varies by a few per cent. The global random generators are left
-    alone.
-    """
-    size = size or (4096 if device.type == "cuda" else 1024)
-    generator = torch.Generator(device).manual_seed(0)
-    left, right, out = (torch.randn(size, size, device=device, dtype=precision, generator=generator) for _ in range(3))
-    return 2 * size**3 / min(timed(lambda: torch.mm(left, right, out=out), device) for _ in range(calls))

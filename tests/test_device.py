@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from nmt.device import out_of_memory, product_rate, resolve_device
+from nmt.device import out_of_memory, resolve_device
 from nmt.errors import ConfigError
 from nmt.training import world
 from nmt.training.world import joined
@@ -92,11 +92,3 @@ def test_gpus_are_connected_before_the_first_batch(gpus: list[Any], monkeypatch:
     with joined("cuda", 5.0):
         assert made.init_process_group.call_args.kwargs["device_id"] == device
         assert [call.args[0] for call in made.all_reduce.call_args_list] == [device]
-
-
-def test_the_rate_of_products_is_that_of_the_fastest_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts multiplications and additions, and leaves the random numbers alone."""
-    times, before = iter([9.0, 3.0, 2.0, 4.0, 2.5]), torch.get_rng_state()
-    monkeypatch.setattr("nmt.device.timed", lambda task, device: next(times))
-    assert product_rate(torch.device("cpu"), torch.float32) == 2 * 1024**3 / 2.0
-    assert torch.equal(torch.get_rng_state(), before)

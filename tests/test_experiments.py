@@ -1,7 +1,6 @@
 """Experiments: what is wrong with one, its plan, what is left to do for a run, runs side by side."""
 
 import json
-import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -211,12 +210,11 @@ def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finis
     more = (("--resume",), "to be resumed after update 4")
     assert remaining(changed(run, training__updates=6)) == more
     assert remaining(changed(run, decoding__beam_size=3)) == remaining(changed(run, evaluation__bins=[3])) == more
-    with pytest.raises(ConfigError) as error:
-        remaining(changed(run, training__updates=3, training__batch_tokens=99))
-    batch, fewer = error.value.problems
     # nmt-train may change it in the course of training, but the experiment describes another run
-    assert re.fullmatch(r"training.batch_tokens was \d+ and is now 99", batch)
-    assert fewer.startswith("training.updates: 3, but the run has already made 4")
+    with pytest.raises(ConfigError, match=r"^training.batch_tokens was \d+ and is now 99$"):
+        remaining(changed(run, training__batch_tokens=99))
+    with pytest.raises(ConfigError, match=r"^training.updates: 3, but the run has already made 4"):
+        remaining(changed(run, training__updates=3))
     text = folder / "test.up"
     with (
         replaced(text, text.read_bytes().replace(b"OAK", b"ELM")),

@@ -69,29 +69,18 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     progress: Progress | None = None
     with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it
         progress = Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
-    _refuse_another_experiment(run, directory, progress or Progress())
+    try:
+        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH))
+    except ConfigError as error:
+        raise ConfigError(*error.problems[:-1]) from None  # the last one is advice for nmt-train
+    refuse_fewer_updates(run.config.training.updates, progress or Progress())
+    if read_json(directory.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):
+        raise ConfigError(f"{run.path}: its corpora have changed since it was begun")
     if progress is None:
         return ("--resume",), "to be resumed"
     if is_finished(directory, run.config, progress):
         return None, f"finished after update {progress.update:,}"
     return ("--resume",), f"to be resumed after update {progress.update:,}"
-
-
-def _refuse_another_experiment(run: Run, directory: RunDirectory, progress: Progress) -> None:
-    """Raise ConfigError if the run is not an earlier stage of the run that the experiment describes."""
-    problems: list[str] = []
-    try:
-        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH))
-    except ConfigError as error:
-        problems += error.problems[:-1]  # the last one is advice for nmt-train
-    try:
-        refuse_fewer_updates(run.config.training.updates, progress)
-    except ConfigError as error:
-        problems += error.problems
-    if read_json(directory.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):
-        problems.append(f"{run.path}: its corpora have changed since it was begun")
-    if problems:
-        raise ConfigError(*problems)
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------

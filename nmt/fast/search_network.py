@@ -34,6 +34,7 @@ from nmt.model.attention import (
     LowRankAttention,
     NoAttention,
     ScaledDotAttention,
+    WeightedMean,
 )
 from nmt.model.decoders import (
     BahdanauDecoder,
@@ -165,7 +166,7 @@ class FastSearch(Searchable[RecurrentState]):
             sigmoids = torch.addcmul(one, _exp(queries).unsqueeze(2), memory.keys.unsqueeze(1)).reciprocal_()
             energies = (sigmoids.flatten(0, 2) @ self.energy).view(sigmoids.shape[:3])  # sigmoids (B, Q, S, A)
             weights = energies.masked_fill_(~memory.source_mask.unsqueeze(1), -torch.inf).softmax(-1)
-            contexts = weights @ (memory.annotations if memory.values is None else memory.values)
+            contexts = weights @ WeightedMean.values(memory)
         else:
             positions = torch.full((width,), state.position, device=queries.device)
             contexts, weights = self.attention(queries, positions, memory)

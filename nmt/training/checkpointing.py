@@ -79,27 +79,21 @@ class Checkpointing:
             raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
         return progress
 
-    def damaged(self, progress: Progress) -> dict[str, Sequence[str]]:
-        """The problems of the checkpoints beside ``last`` that the end of training needs, by name."""
-        problems = {}
-        for name in [*(["best"] if progress.best is not None else []), *self._candidates(progress)]:
-            try:
-                self.run.weights(name)
-            except FileError as error:
-                problems[name] = error.problems
-        return problems
-
     def mend(self, progress: Progress) -> Progress:
         """Forget damaged checkpoints: the best undamaged candidate replaces ``best``, or else the next validation makes
         one. Raises CheckpointError if nothing can replace the ``best`` of a finished run."""
         return shared_progress(self.machine.world, lambda: self._mended(progress))
 
     def _mended(self, progress: Progress) -> Progress:
-        damaged = self.damaged(progress)
-        for name, problems in damaged.items():
-            self.log.say(f"{'; '.join(problems)}; training goes on without it")
-            if name != "best":
-                self.run.delete(name)
+        damaged: dict[str, Sequence[str]] = {}
+        for name in [*(["best"] if progress.best is not None else []), *self._candidates(progress)]:
+            try:
+                self.run.weights(name)
+            except FileError as error:
+                damaged[name] = error.problems
+                self.log.say(f"{error.problems[0]}; training goes on without it")
+                if name != "best":
+                    self.run.delete(name)
         if "best" in damaged:
             others = self._candidates(progress)
             if others:
