@@ -83,7 +83,7 @@ def translate(
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
-        shard: translate only shard I, from 1, of N consecutive shards of --input; cat joins the outputs
+        shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:
         sampling_temperature: sample with this temperature; 1 keeps the model's probabilities, lower values favor

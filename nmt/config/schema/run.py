@@ -32,15 +32,15 @@ class Decoding(Section):
     length_penalty: LengthPenalty = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), the divisor of a log-probability; 0: none."""
     batch_tokens: Pieces = 16384
-    """Largest batch, in source tokens including padding, times the beam size."""
+    """Largest batch: source tokens with padding, times the beam size."""
     max_source: Pieces = 1000
-    """Pieces of a source line that are translated; the rest is cut off with a warning."""
+    """Longest source line, in pieces; the rest is cut off with a warning."""
     max_length_factor: Annotated[float, Field(ge=0, le=100)] = 2.0
-    """Largest length of a translation, relative to the source in pieces; ten more are always allowed."""
+    """Longest translation: this many pieces for each source piece, and ten more."""
     min_length_factor: Annotated[float, Field(ge=0, le=100)] = 0.0
-    """Smallest length of a translation, relative to the source in pieces."""
+    """Shortest translation: this many pieces for each source piece."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
-    """Pieces in a row that occur only once in a translation (Paulus et al. 2018); 0: any may repeat."""
+    """Number of pieces in a row that may not repeat in a translation (Paulus et al. 2018); 0: any may."""
 
     def contradictions(self) -> Iterator[Problem]:
         """Find a least length beyond the greatest."""
