@@ -11,20 +11,13 @@
 
 const FRAME_TIME = 150; // milliseconds, less than the address waits before it is written
 
-/**
- * The sentences that any system was filmed with, as [source, reference].
- * @param {FilmReport} report
- * @returns {string[][]}
- */
+/** The sentences that any system was filmed with, as [source, reference]. @param {FilmReport} report @returns {string[][]} */
 function filmedSentences(report) {
   const all = report.systems.flatMap(({ film }) => film?.sentences ?? []);
   return [...new Map(all.map(({ source, reference }) => [`${source}\n${reference}`, [source, reference]])).values()];
 }
 
-/**
- * @param {FilmReport} report
- * @param {(changes: Record<string, string>, how?: {replace: boolean}) => void} go
- */
+/** @param {FilmReport} report @param {(changes: Record<string, string>, how?: {replace: boolean}) => void} go */
 function filmPanel(report, go) {
   const sentences = filmedSentences(report);
   const updates = [...new Set(report.systems.flatMap(({ film }) => film?.updates ?? []))].sort((a, b) => a - b);
@@ -102,10 +95,7 @@ function filmPanel(report, go) {
     return sentences.length ? `sentence ${number + 1}, update ${updates[place]}` : "";
   }
 
-  /**
-   * @param {number} number
-   * @param {string} unit
-   */
+  /** Draw a sentence under every system. @param {number} number @param {string} unit */
   function drawAll(number, unit) {
     const [source, reference] = sentences[number] ?? [];
     texts.replaceChildren(
@@ -145,10 +135,7 @@ function filmPanel(report, go) {
     }
   }
 
-  /**
-   * @param {FilmScreen} screen
-   * @param {string} unit
-   */
+  /** Paint the last frame that is not after the chosen update. @param {FilmScreen} screen @param {string} unit */
   function paint(screen, unit) {
     const { film, filmed, heat, note } = screen;
     const frame = Math.max(
@@ -163,11 +150,7 @@ function filmPanel(report, go) {
     note.textContent = `Update ${film.updates[frame].toLocaleString("en")}: ${scores}`;
   }
 
-  /**
-   * Light a row in all systems that have the same rows.
-   * @param {number} row
-   * @param {string} rows
-   */
+  /** Light a row in all systems that have the same rows. @param {number} row @param {string} rows */
   function light(row, rows) {
     for (const { heat, rows: own, weights } of screens) heat.light(...(own === rows ? [row, weights[row]] : [-1]));
   }

@@ -11,7 +11,7 @@ const LOOKS = [
 ];
 
 /**
- * @typedef {{system: string, text: string, wanted: Wanted}} Request
+ * @typedef {{system: string, text: string, wanted: Wanted}} LiveRequest
  * @typedef {{reading?: LiveReading, problem?: string}} Answer
  */
 
@@ -20,7 +20,7 @@ function liveLink(sentence, system) {
   return formatState({ panel: "translate", translate: wellFormed(sentence.source), system });
 }
 
-/** What makes a request differ from another. @param {Request} request */
+/** What makes a request differ from another. @param {LiveRequest} request */
 function requestKey({ system, text, wanted: { beam, prefix, clamps } }) {
   return [system, text, beam, prefix.join(" "), formatClamps(clamps)].join("\n");
 }
@@ -119,7 +119,7 @@ function livePanel(report, go) {
     wanted: { beam: Number(choice(state, "beam", BEAMS)), prefix: [], clamps: new Map() },
   });
 
-  /** The request of what is shown in full: with the changes. @returns {Request} */
+  /** The request of what is shown in full: with the changes. @returns {LiveRequest} */
   function changed() {
     const request = free(chosenSystem());
     const prefix = (state.prefix ?? "").split(" ").filter(Boolean);
@@ -131,7 +131,7 @@ function livePanel(report, go) {
     withoutEachWord(source(), report.languages.unit).map(({ rest }) => free(chosenSystem(), rest));
 
   /** Answer the requests one by one; typing goes on between them, and makes those that are left obsolete. */
-  async function answer(/** @type {Request[]} */ requests) {
+  async function answer(/** @type {LiveRequest[]} */ requests) {
     turn += 1;
     const own = turn;
     for (const request of requests) {
@@ -145,7 +145,7 @@ function livePanel(report, go) {
     }
   }
 
-  /** @param {Translator} translator @param {Request} request @returns {Answer} */
+  /** @param {Translator} translator @param {LiveRequest} request @returns {Answer} */
   function attempt(translator, { system, text: sentence, wanted }) {
     const { views: names } = systemOf(system);
     try {
@@ -225,7 +225,7 @@ function livePanel(report, go) {
     if (lookedAt() === "cover") views.cover.draw(model);
   }
 
-  /** @param {LiveReading} reading @param {Request} request */
+  /** @param {LiveReading} reading @param {LiveRequest} request */
   function drawReading(reading, request) {
     const sentence = { source: request.text, reference: "", gold: null, systems: { [request.system]: reading } };
     model = {
@@ -259,7 +259,7 @@ function livePanel(report, go) {
     views.weights.light(model, step);
   }
 
-  /** One system of the list: its translation, or why it has none. @param {string} name @param {Request} request @param {LiveReading} [plain] */
+  /** One system of the list: its translation, or why it has none. @param {string} name @param {LiveRequest} request @param {LiveReading} [plain] */
   function rows(name, request, plain) {
     const current = name === request.system;
     const row = (/** @type {unknown[]} */ ...cells) =>
@@ -288,7 +288,7 @@ function livePanel(report, go) {
     return found;
   }
 
-  /** What is changed, each with a button that takes it back. @param {Request} request @param {LiveReading} reading */
+  /** What is changed, each with a button that takes it back. @param {LiveRequest} request @param {LiveReading} reading */
   function tellChanges({ wanted: { prefix, clamps } }, reading) {
     const button = (/** @type {string} */ label, /** @type {Record<string, string>} */ values) =>
       element("button", { type: "button", on: { click: () => go(values) } }, label);
@@ -314,7 +314,7 @@ function oneLine(text) {
   return wellFormed(text.replace(/[\r\n]+/g, " "));
 }
 
-/** @param {Request} request */
+/** @param {LiveRequest} request */
 function isChanged({ wanted: { prefix, clamps } }) {
   return prefix.length > 0 || clamps.size > 0;
 }
