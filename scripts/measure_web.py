@@ -1,4 +1,4 @@
-"""Compare the engine of `nmt-export --web`, in Node, with the toolkit: equal translations, and rates."""
+"""Compare the engine of `nmt-export`, in Node, with the toolkit: equal translations, and rates."""
 
 import json
 import platform
@@ -57,7 +57,7 @@ def measure_web(
     pieces: list[InputFile] | None = None,
     json: OutputFile | None = None,
 ) -> None:
-    """Compare the engine of nmt-export --web, in Node, with the toolkit on one thread.
+    """Compare the engine of nmt-export, in Node, with the toolkit on one thread.
 
     Rates are sentences per second of processor time, which other programs change less than time on the clock.
 
