@@ -68,13 +68,8 @@ def translator_of(
     return Translator(fast.search(model, precision, kernels), tokenizers, torch.device(device), precision)
 
 
-def save_run(
-    path: Path,
-    attention: dict[str, Any] = ATTENTIONS[0],
-    tokenizers: Tokenizers = TOKENIZERS,
-    eos: float = 0.0,
-) -> Path:
-    """A run directory as nmt-train leaves it, with random weights; ``eos`` is added to the bias of the end symbol."""
+def save_run(path: Path, attention: dict[str, Any] = ATTENTIONS[0]) -> Path:
+    """A run directory as nmt-train leaves it, with random weights."""
     files = {"source": "a", "target": "b"}
     config = Config.model_validate(
         {
@@ -86,8 +81,6 @@ def save_run(
         }
     )
     run = RunDirectory(path)
-    run.create(config, tokenizers, {}, {})
-    weights = network(attention, tokenizers).state_dict()
-    weights["output.bias"][tokenizers.target.eos_id] += eos
-    run.save("best", weights)
+    run.create(config, TOKENIZERS, {}, {})
+    run.save("best", network(attention).state_dict())
     return path

@@ -65,19 +65,6 @@ def test_labelled_weights_keep_the_end_symbol() -> None:
     np.testing.assert_allclose(half.weights[1], attention[1:3].mean(0))
 
 
-@given(st.data())
-def test_labelled_weights_sum_to_one_where_attention_does(data: st.DataObject) -> None:
-    texts = [" ".join(data.draw(st.lists(st.text("abc", min_size=1, max_size=5), max_size=5))) for _ in range(2)]
-    source, target = (
-        [*(piece for word in text.split() for piece in (f"▁{word[0]}", *word[1:])), "</s>"] for text in texts
-    )
-    attention = np.random.default_rng(1).dirichlet(np.ones(len(source)), len(target))
-    words = data.draw(st.booleans()), data.draw(st.booleans())
-    joined = labelled_weights(attention, source, target, texts[0], texts[1], words=words)
-    np.testing.assert_allclose(joined.weights.sum(1), 1)
-    assert joined.weights.shape == (len(joined.target), len(joined.source))
-
-
 def test_only_words_get_links() -> None:
     attention = np.array([[0.0, 0.1, 0.9], [0.0, 0.0, 1.0]])
     assert likeliest_links(word_weights(attention, ["▁a", "▁b", "</s>"], ["▁x", "</s>"], "a b", "x")) == [(1, 0)]

@@ -1,15 +1,12 @@
 """The benchmark measures what it says; how fast that is, is not tested."""
 
 import json
-import mmap
 from pathlib import Path
 
 import pytest
-import torch
 
 import benchmark
 from benchmarks.cost import Cost, cost
-from benchmarks.measuring import peak_memory
 from tests.models import TARGET, model_config
 from tests.small_run import config, train
 
@@ -43,19 +40,6 @@ def test_training_and_decoding_of_a_run(tmp_path: Path) -> None:
     assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
 
 
-def test_peak_memory_is_what_was_held_in_between() -> None:
-    def hold(size: int) -> None:
-        with mmap.mmap(-1, size) as fresh:  # no memory that was freed before
-            for page in range(0, len(fresh), mmap.PAGESIZE):
-                fresh[page] = 1
-
-    found: list[int | None] = []
-    hold(400 << 20)  # an earlier peak is not that of the block
-    with peak_memory(torch.device("cpu"), found):
-        hold(64 << 20)
-    assert found[0] is not None and 60 << 20 < found[0] < 200 << 20
-
-
 # --- the work of a network, counted by hand from the papers' equations ------------------------------------------------
 
 E, H, R, V = 5, 8, 5, TARGET
@@ -80,11 +64,6 @@ BY_HAND = {
 @pytest.mark.parametrize("variant", BY_HAND)
 def test_it_is_what_the_equations_multiply(variant: str) -> None:
     assert cost(model_config(variant), V) == BY_HAND[variant]
-
-
-def test_a_layer_above_the_first_reads_both_directions() -> None:
-    found = cost(model_config("bahdanau", encoder={"hidden": 4, "layers": 3}), V)
-    assert found.source_token == BY_HAND["bahdanau"].source_token + 2 * 2 * 3 * 4 * (8 + 4)
 
 
 def test_each_kind_of_pair_is_counted() -> None:

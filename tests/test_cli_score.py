@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.score import main
-from nmt.cli.translate import main as translate
-from tests.small_translator import ATTENTIONS, BY_WORD, LINES, save_run
+from tests.small_translator import ATTENTIONS, LINES, save_run
 
 Score = Callable[..., tuple[int, str, str]]
 
@@ -68,28 +67,10 @@ def test_the_length_penalty_is_that_of_the_run(score: Score) -> None:
     assert all(value == total for value, total, _ in numbers(score("--length-penalty", "0")[1]))
 
 
-def test_the_n_best_of_translate_are_scored_as_search_scored_them(
-    score: Score, files: tuple[Path, Path], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    run = str(save_run(tmp_path / "run", tokenizers=BY_WORD, eos=12))
-    options = ["--input", str(files[0]), "--beam-size", "3", "--n-best", "3", "--scores", "--device", "cpu"]
-    assert translate(["--model", run, *options]) == 0
-    rows = [line.split("\t") for line in capsysbinary.readouterr()[0].decode().splitlines()]
-    best = tmp_path / "best"
-    best.write_text("".join(f"{text}\n" for _, text in rows))
-    code, out, err = score("--target", str(best), "--n-best", "3", model=run)
-    assert (code, err) == (0, "")
-    found = numbers(out)
-    assert len(found) == 3 * (len(LINES) + 1)
-    same = [
-        float(value) == pytest.approx(row[0], abs=2e-4) for (value, _), row in zip(rows, found, strict=True) if value
-    ]
-    assert sum(same) >= 5
-
-
 def test_lines_that_are_cut_off_are_told_once(score: Score, tmp_path: Path) -> None:
     long = " ".join(LINES)
     (tmp_path / "long").write_text(f"a\n{long}\n")
+    (tmp_path / "twice").write_text(f"a\na\n{long}\n{long}\n")
     (tmp_path / "targets").write_text(f"b\nb\n{long}\nb\n")
     options = ["--source", str(tmp_path / "long"), "--target", str(tmp_path / "targets"), "--n-best", "2"]
     code, out, err = score(*options)
@@ -99,6 +80,7 @@ def test_lines_that_are_cut_off_are_told_once(score: Score, tmp_path: Path) -> N
         said.format(f"{tmp_path / 'long'}:2", 30),
         said.format(f"{tmp_path / 'targets'}:3", 2 * 30 + 10),
     ]
+    assert score("--source", str(tmp_path / "twice"), "--target", str(tmp_path / "targets"))[1] == out
 
 
 def test_files_that_do_not_fit(score: Score, files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -99,16 +99,6 @@ def test_many_corpora_at_once_are_scored_as_sacrebleu_scores_each() -> None:
     assert 0 < np.count_nonzero(expected) < 500
 
 
-def test_the_bootstrap_draws_whole_sentences_with_replacement() -> None:
-    statistics = sentence_statistics(["a b c d e", "v w x y z"], ["a b c d e", "k l m n o"], "13a")
-    scores = bootstrap_bleu(statistics, 400, seed=3)
-    # of two sentences, one right and one wrong: both right, one of each, or both wrong
-    one_of_each = bleu_of_statistics(statistics.sum(axis=0))
-    kinds, counts = np.unique(scores.round(6), return_counts=True)
-    assert kinds.tolist() == pytest.approx([0, float(one_of_each), 100], abs=1e-5)
-    assert abs(counts / 400 - [0.25, 0.5, 0.25]).max() < 0.1
-
-
 def test_the_bootstrap_is_paired_and_repeatable() -> None:
     right = sentence_statistics(["a b c d"] * 10 + ["k l m n"] * 10, ["a b c d"] * 20, "13a")
     wrong = right[::-1].copy()

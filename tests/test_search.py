@@ -42,17 +42,6 @@ def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> N
     assert beam == greedy
 
 
-@given(st.integers(0, 10_000), st.integers(1, 5))
-@settings(max_examples=20)
-def test_a_sentence_does_not_depend_on_its_neighbours(seed: int, width: int) -> None:
-    model, lengths = ToyModel(seed, 4, sharpness=1.0), [3, 9, 1, 6]
-    together = beam_search(model, model.start(4), limits(lengths), beam_size=width, length_penalty=1.0, n_best=width)
-    for sentence, length in enumerate(lengths):
-        alone = model.start(4).select(torch.tensor([sentence]))
-        (found,) = beam_search(model, alone, limits([length]), beam_size=width, length_penalty=1.0, n_best=width)
-        assert found == together[sentence]
-
-
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))
 @settings(max_examples=20)
 def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_them(

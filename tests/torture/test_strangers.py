@@ -102,11 +102,6 @@ def configured(old: str, new: str) -> Attack:
     return replace(CONFIG, lambda run: (run / CONFIG).read_bytes().replace(old.encode(), new.encode()))
 
 
-def bomb() -> bytes:
-    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    return "\n".join(lines + [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]" for k in range(1, 12)]).encode()
-
-
 def largest(run: Path) -> bytes:
     """The target's tokenizer, with as many pieces as a vocabulary may have."""
     model_proto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
@@ -142,7 +137,6 @@ ATTACKS: dict[str, Attack] = {
     "PyTorch's archive as weights": replace(WEIGHTS, archive),
     "a pickle as tokenizer": replace(SOURCE, pickled),
     "a pickle as configuration": replace(CONFIG, pickled),
-    "a YAML tag that calls": replace(CONFIG, b"output: !!python/object/apply:os.system ['touch executed']"),
     "a header of 2^63 bytes": replace(WEIGHTS, header(b"", 1 << 63)),
     "a header of nested lists": replace(WEIGHTS, header(b"[" * LARGEST_HEADER)),
     "tensors of terabytes": replace(WEIGHTS, overlong),
@@ -150,7 +144,6 @@ ATTACKS: dict[str, Attack] = {
     "weights that are NaN": first_weight(float("nan")),
     "8-bit weights that are NaN": first_weight(float("nan"), torch.float8_e4m3fn),
     "weights too large for fp32": first_weight(1e300, torch.float64),
-    "a bomb of YAML aliases": replace(CONFIG, bomb()),
     "a megabyte of brackets": replace(CONFIG, b"[" * (1 << 20)),
     "a network of 10^9 units": configured("hidden: 32", "hidden: 1000000000"),
     "more layers than memory": configured("layers: 1", "layers: 1000000000"),
