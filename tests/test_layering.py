@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 PACKAGE = Path(__file__).parent.parent / "nmt"
 LAYERS = [
     {"errors"},
@@ -95,21 +93,3 @@ def test_what_should_start_quickly_does_not_import_torch() -> None:
     assert {
         name for name, tree in quick.items() if "torch" in {each.partition(".")[0] for each in imported(tree)}
     } == set()
-
-
-@pytest.mark.parametrize(
-    ("module", "text"),
-    [
-        ("nmt.config.loading", "from nmt.data.corpus import Pair"),
-        ("nmt.search.beam", "import nmt.model.decoder"),
-        ("nmt.model.build", "from nmt import evaluation"),
-        ("nmt.files", "def f():\n    from nmt.config import Config"),
-    ],
-)
-def test_climbing_is_seen(module: str, text: str) -> None:
-    assert climbing(module, ast.parse(text))
-
-
-def test_speaking_is_seen() -> None:
-    for text in ("print(1)", "raise SystemExit(2)", "sys.exit(1)", "x = sys.argv[1:]", "f(sys.stderr)"):
-        assert speaking(ast.parse(text))

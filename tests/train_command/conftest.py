@@ -1,13 +1,31 @@
-"""A corpus with a finished run, and the command on it."""
+"""A corpus with a finished run, and ``nmt-train`` on it."""
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nmt.cli.train import main
 from tests.small_run import options
-from tests.train_command.commands import Train, write_config
+
+Train = Callable[..., tuple[int, str]]
+
+
+def write_config(folder: Path, values: dict[str, Any]) -> Path:
+    """As a file; JSON is YAML."""
+    path = folder / "config.yaml"
+    path.write_text(json.dumps(values))
+    return path
+
+
+def refused(result: tuple[int, str]) -> list[str]:
+    """The lines of an error."""
+    code, err = result
+    assert code == 2 and "Traceback" not in err
+    return [line.removeprefix("nmt-train: error: ") for line in err.splitlines()]
 
 
 @pytest.fixture(scope="module")

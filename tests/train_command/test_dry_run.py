@@ -17,7 +17,7 @@ from nmt.translation.translator import Translator
 from tests.comparison import snapshot
 from tests.small_run import options
 from tests.test_progress import training
-from tests.train_command.commands import Train, refused, write_config
+from tests.train_command.conftest import Train, refused, write_config
 
 
 def test_a_dry_run_estimates_time() -> None:

@@ -13,7 +13,7 @@ from nmt.cli.terminal import StopRequest
 from nmt.cli.train import main
 from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
-from tests.train_command.commands import Train
+from tests.train_command.conftest import Train
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from nmt.cli.train import main
 from tests.comparison import reseal, snapshot
 from tests.small_run import metrics
-from tests.train_command.commands import Train, refused
+from tests.train_command.conftest import Train, refused
 
 BOTH: list[list[str]] = [[], ["--dry-run"]]
 """A dry run refuses what resuming would."""

@@ -11,7 +11,7 @@ from nmt.cli import report, translate
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot
 from tests.small_run import metrics, options
-from tests.train_command.commands import Train, refused, write_config
+from tests.train_command.conftest import Train, refused, write_config
 
 
 def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(train: Train, tmp_path: Path) -> None:
