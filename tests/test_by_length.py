@@ -20,10 +20,6 @@ from nmt.evaluation.writing import lengths
 from tests.figures import scoring_of
 
 
-def test_the_columns_of_the_contract() -> None:
-    assert ",".join(COLUMNS) == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
-
-
 def test_bins_by_hand() -> None:
     found = np.array([1, 5, 6, 10, 11, 40, 25])
     bins = bins_by_length(found, (5, 10, 20, 30, 35))

@@ -113,14 +113,6 @@ def test_rules_against_translations_by_hand(phrase: Phrase, english: str, french
     assert pharaoh(pair) == links
 
 
-def test_rule_links_tags_and_parts() -> None:
-    """Each side in its own order; a tag links words of the rule to each other and to the part of that name."""
-    phrase = rule("{b} of/a {a} no/n tag", "{a} ne/n x {b} pas/n", a=word("a1 a2", "A"), b=word("b", "B1 B2"))
-    assert phrase.english == ("b", "of", "a1", "a2", "no", "tag")
-    assert phrase.french == ("A", "ne", "x", "B1", "B2", "pas")
-    assert phrase.links == ((0, 3), (0, 4), (1, 0), (2, 0), (3, 0), (4, 1), (4, 5))
-
-
 @pytest.fixture(scope="module")
 def pairs() -> list[Sentence]:
     generator = Generator(seed=3)

@@ -1,17 +1,22 @@
 """Reasons by length, error rates of alignment, learning curves."""
 
+import csv
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from nmt.cli import length_curve
 from nmt.evaluation.diagnosis import MEASURES
 from nmt.evaluation.figures.diagnosis import FIGURES, draw_diagnosis
 from nmt.evaluation.figures.learning import Curve, Curves, draw_learning, learning_curves
 from nmt.evaluation.figures.style import style
 from tests.figures import ABOUT, DECADES, boxes, inside, on_the_page, reasons
+from tests.small_run import config, train
 
 
 def test_no_marker_is_clipped_and_the_unit_is_named() -> None:
@@ -88,3 +93,32 @@ def test_curves_by_hand() -> None:
     curves = learning_curves(records)
     assert curves["training"].values.tolist() == [5, 4] and curves["training"].updates.tolist() == [100, 200]
     assert curves["perplexity"].updates.tolist() == [50, 200] and curves["bleu"].values.tolist() == [3.0]
+
+
+def test_every_reason_has_its_figure_and_the_numbers_are_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for attention in ("none", "bahdanau"):
+        train(config(tmp_path, attention, output=attention))
+    texts = [f"--source={tmp_path}/test.low", f"--reference={tmp_path}/test.up"]
+    command = [*texts, f"--output={tmp_path}/curve", "--why"]
+    systems = [f"--system={name}={tmp_path}/{name}" for name in ("none", "bahdanau")]
+    given = f"--hypotheses=none={tmp_path}/test.up"
+    assert length_curve.main([*command, *systems, given, "--bins=2,3", "--beam-size=1", "--verbose"]) == 0
+    out, err = capsys.readouterr()
+    assert "bahdanau: translating: " in err and "none: translating: " not in err
+    assert "from diagonal" in out
+    assert f"{tmp_path}/bahdanau: scoring the references by forced decoding" in err
+    for name in ("recall", "probability", "attention", "failures"):
+        assert (tmp_path / f"curve.why.{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (tmp_path / f"curve.why.{name}.svg").read_bytes()
+    rows = list(csv.DictReader((tmp_path / "curve.why.csv").read_text("utf-8").splitlines()))
+    assert list(rows[0]) == ["system", "low", "high", "n", *MEASURES]
+    assert [(row["system"], row["low"], row["high"]) for row in rows] == [
+        (name, *bin_) for name in ("none", "bahdanau") for bin_ in (("1", "2"), ("3", "3"), ("4", "4"))
+    ]
+    assert all((row["entropy"] == "") == (row["system"] == "none") for row in rows)
+    assert {row["stops_early"] for row in rows[:3]} == {"0.0"}, "of the translations that are there"
+    written = json.loads((tmp_path / "curve.why.json").read_text("utf-8"))
+    low, high = written["systems"]["bahdanau"][1]["log_probability_late_interval"]
+    assert low <= float(rows[4]["log_probability_late"]) <= high

@@ -1,6 +1,5 @@
 """Rules of a search against the plain statement of each, on models whose every probability is known."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.search import Hypothesis, Ruled, Sampling, beam_search, greedy_search, sample_search
-from nmt.search.rules import without_repeats
-from tests.toy_model import BOS, EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
+from tests.toy_model import EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 
 @dataclass(frozen=True)
@@ -53,21 +51,6 @@ RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4))
 def ruled(model: ToyModel, lengths: list[int], each: list[Plainly]) -> Ruled:
     """A model with the n of the first sentence, and each with its own least length."""
     return Ruled(model, limits(lengths), each[0].n, torch.tensor([plainly.least for plainly in each]))
-
-
-def test_repeats_by_hand() -> None:
-    inf = math.inf
-
-    def one(n: int, *history: int) -> list[float]:
-        found: list[float] = without_repeats(torch.full((1, 6), -1.0), torch.tensor([[BOS, *history]]), n)[0].tolist()
-        return found
-
-    assert one(2, A, B, A) == [-1, -1, -1, -1, -inf, -1]
-    assert one(2, A, A) == [-1, -1, -1, -inf, -1, -1]  # n-grams may overlap
-    assert one(2, A, B, A, C, A) == [-1, -1, -1, -1, -inf, -inf]
-    assert one(2) == [-1] * 6
-    assert one(1, A) == [-1, -inf, -1, -inf, -1, -1]
-    assert one(3, A, B, C, A, B) == [-1, -1, -1, -1, -1, -inf]
 
 
 @given(st.integers(0, 10_000), RULES, RULES, st.sampled_from([0.0, 1.0]))

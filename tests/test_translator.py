@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -23,7 +24,7 @@ from nmt.model.dropout import evaluating
 from nmt.search import Sampling
 from nmt.translation.options import SearchOptions
 from nmt.translation.results import BLANK, Translation
-from nmt.translation.searching import Line, lines_for, most_rows, side_by_side
+from nmt.translation.searching import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS, Line, lines_for, most_rows, side_by_side
 from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
 from tests.small_run import config, train
@@ -274,3 +275,39 @@ def test_each_thread_has_three_batches_where_there_are_enough_lines(
     assert most_rows(lines, torch.device("cpu")) == rows
     assert most_rows(lines, torch.device("cuda")) == lines
     assert most_rows(lines_for(lines, torch.device("cpu")), torch.device("cpu")) >= lines
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("texts", "line", "lines", "released"),
+    [
+        (1, "", FIRST_WINDOW - 1, 0),  # a request
+        (1, "", FIRST_WINDOW + 2 * WINDOW, 4),  # windows of 1,024, 2,048, 4,096 and 2,048 lines
+        (8, "", FIRST_WINDOW // 4, 2),
+        (1, " " * (WINDOW_CHARACTERS // 2), 6, 3),
+    ],
+    ids=["short", "long", "short ones", "long lines"],
+)
+def test_freed_memory_is_given_back(
+    texts: int, line: str, lines: int, released: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blank lines take no time."""
+    calls = list[None]()
+    monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))
+    translator = translator_of(network())
+    for _ in range(texts):
+        assert len(list(translator.stream([line] * lines, SearchOptions()))) == lines
+    assert len(calls) == released
+
+
+def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN would keep one for each number of rows; the heap falls apart around them."""
+
+    def compiled(*arguments: Any) -> None:
+        raise AssertionError("oneDNN")
+
+    monkeypatch.setattr("nmt.fast.kernels.products._LINEAR", compiled)
+    for attention in ATTENTIONS:
+        assert list(translator_of(network(attention)).stream(LINES[:3], SearchOptions()))

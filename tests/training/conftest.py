@@ -1,21 +1,33 @@
-"""A corpus, and trainers that have not begun."""
+"""Trainers that have not begun, and what stands in for their parts."""
 
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from nmt.config import Config
+from nmt.data.batching import Batch, collate
 from nmt.data.dataset import prepare
+from nmt.data.epochs import Position
 from nmt.runs.directory import RunDirectory
 from nmt.training.machine import Machine
+from nmt.training.progress import Update, ValidationResult
 from nmt.training.reports import Log
 from nmt.training.train import make_model, make_trainer
 from nmt.training.trainer import Trainer
-from tests.small_run import config
-from tests.training.trainers import Make
+from nmt.translation.options import SearchOptions
+from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.translator import CheckStop, Translator, never_stop
+from tests.small_run import config, translate
+
+FIRST = Position(0, 1)
+Make = Callable[..., Trainer]
+NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 
 @pytest.fixture
@@ -37,3 +49,99 @@ def make(folder: Path, tmp_path: Path) -> Make:
         return make_trainer(configuration, prepared, model, run, log, machine)
 
     return make
+
+
+def without_dropout(make: Make, folder: Path, said: list[str] | None = None, **training: Any) -> Trainer:
+    model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
+    return make(said, sections={"model": model}, **training)
+
+
+def batch_of(trainer: Trainer, rows: list[int]) -> Batch:
+    return collate(*trainer.prepared.train.rows(rows), trainer.specials)
+
+
+def parameters(trainer: Trainer) -> Tensor:
+    return torch.cat([each.detach().flatten() for each in trainer.model.parameters()])
+
+
+def results(*losses: float) -> Callable[..., ValidationResult]:
+    """In the place of a validator: these losses, one a call; BLEU falls as they rise."""
+    left = iter(losses)
+
+    def validate(update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
+        loss = next(left)
+        return ValidationResult({"loss": loss, "perplexity": math.exp(loss), "bleu": -loss, "chrf": -loss}, 0.0)
+
+    return validate
+
+
+def oracle(translator: Translator, lines: Iterable[str], options: SearchOptions, **how: Any) -> Iterator[Translation]:
+    """In the place of a translator's search: right, but for lines of one word, which become three."""
+    for line in lines:
+        text = translate(line) if " " in line else f"{translate(line)} OAK ELM"
+        yield Translation(line, [], [TranslatedHypothesis(text, 0.0, 0.0, [])])
+
+
+def update(trainer: Trainer, batches: Sequence[Batch], after: Position = FIRST) -> Update:
+    """Make an update and count it, as the loop does."""
+    made = trainer.update(batches)
+    trainer.progress = trainer.progress.updated(made, after, 0.0, trainer.config.log_every)
+    return made
+
+
+def poison(trainer: Trainer) -> None:
+    with torch.no_grad():
+        trainer.model.output.bias[5] = math.inf
+
+
+Fault = Callable[[Batch, list[Tensor], Tensor], Tensor]
+"""Takes the batch, the gradients and the likelihood of an update: changes the gradients in place and returns the
+likelihood, changed or not; or raises an error."""
+KINDS = ("a loss that is not a number", "an infinite gradient", "a gradient that is not a number")
+NO_MEMORY = (
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+    MemoryError(),
+)
+
+
+def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000)) -> None:
+    """Let a fault change the gradients that the trainer computes in some of the next calls, counted from 1."""
+    compute, model, numbers = trainer.gradients, trainer.model, count(1)
+
+    class Spoilt:
+        def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
+            likelihood = compute(batch, tokens, update)
+            if next(numbers) not in calls:
+                return likelihood
+            return fault(batch, [each.grad for each in model.parameters() if each.grad is not None], likelihood)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(compute, name)
+
+    trainer.gradients = Spoilt()
+
+
+def not_finite(kind: str) -> Fault:
+    """Make the loss or one number of a gradient not finite; ``kind`` is one of KINDS."""
+
+    def fault(_: Batch, gradients: list[Tensor], likelihood: Tensor) -> Tensor:
+        if kind == KINDS[0]:
+            return likelihood * math.nan
+        gradients[-1].view(-1)[0] = math.inf if kind == KINDS[1] else math.nan
+        return likelihood
+
+    return fault
+
+
+def cramp(
+    trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0], calls: Collection[int] = range(1, 1000)
+) -> None:
+    """Memory for a limited number of pairs at once."""
+
+    def fault(batch: Batch, _: list[Tensor], likelihood: Tensor) -> Tensor:
+        if len(batch.source) > pairs:
+            raise error
+        return likelihood
+
+    spoil(trainer, fault, calls)

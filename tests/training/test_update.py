@@ -25,7 +25,7 @@ from nmt.training.trainer import SKIPS
 from tests import graphs_on_cpu
 from tests.recorded_steps import Recorder
 from tests.small_run import config, metrics, train
-from tests.training.trainers import (
+from tests.training.conftest import (
     KINDS,
     NO_MEMORY,
     Make,

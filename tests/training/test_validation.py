@@ -15,7 +15,7 @@ from nmt.training.progress import Candidate
 from nmt.translation.translator import Translator
 from tests.comparison import snapshot
 from tests.small_run import metrics
-from tests.training.trainers import Make, oracle, results
+from tests.training.conftest import Make, oracle, results
 
 
 def test_validation_measures_every_real_token_once_and_leaves_the_model_training(make: Make) -> None:

@@ -30,7 +30,7 @@ from nmt.translation.forced import word_attention
 from nmt.translation.options import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import config, metrics, pickles, train
-from tests.training.trainers import Make, oracle, results
+from tests.training.conftest import Make, oracle, results
 
 
 def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
