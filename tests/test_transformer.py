@@ -231,7 +231,8 @@ def test_what_a_sublayer_makes_is_dropped_in_training_alone() -> None:
 
 
 def heads_of(model: Seq2Seq, memory: Memory) -> ByHead:
-    return by_head(model.decoder.attention, memory, lambda: model.unroll(TARGETS, memory))
+    _, heads = by_head(model.decoder.attention, memory, lambda: model.unroll(TARGETS, memory))
+    return heads
 
 
 @pytest.mark.parametrize("name", ["heads", "heads after, local", "transformer relative"])

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -239,10 +239,12 @@ class EncoderDecoderAttention(Attention):
 
 ByHead = dict[tuple[int, int], Tensor]
 """Layer and head, both from 1, to weights (B, T, S)."""
+Unrolled = TypeVar("Unrolled")
 
 
-def by_head(attention: object, memory: Memory, unroll: Callable[[], object]) -> ByHead:
-    """Return the weights of each head of each layer, in order, which the network itself returns as one matrix.
+def by_head(attention: object, memory: Memory, unroll: Callable[[], Unrolled]) -> tuple[Unrolled, ByHead]:
+    """Unroll a decoder; return also the weights of each head of each layer, in order, of which the network itself
+    returns one matrix.
 
     Nothing of the network changes: heads of a recurrent decoder are modules, whose weights are seen as they pass; those
     of a Transformer are computed again from its projected queries and the keys of the prepared memory.
@@ -254,19 +256,20 @@ def by_head(attention: object, memory: Memory, unroll: Callable[[], object]) -> 
     """
     if isinstance(attention, MultiHeadAttention):
         with _outputs(attention.each) as passed:
-            unroll()
-        return {(1, head): torch.cat([weights for _, weights in calls], 1) for head, calls in enumerate(passed, 1)}
+            unrolled = unroll()
+        of_heads = (torch.cat([weights for _, weights in calls], 1) for calls in passed)
+        return unrolled, {(1, head): weights for head, weights in enumerate(of_heads, 1)}
     if not isinstance(attention, EncoderDecoderAttention) or len(attention.queries) * attention.heads == 1:
-        return {}
+        return unroll(), {}
     with _outputs(list(attention.queries)) as projected:
-        unroll()
+        unrolled = unroll()
     keys, mask = attention.prepare(memory).keys, memory.source_mask[:, None, None]
     assert keys is not None  # (B, L, N, S, d)
     found: ByHead = {}
     for layer, [queries] in enumerate(projected):
         _, weights = weighted_attention(split_heads(queries, attention.heads), keys[:, layer], keys[:, layer], mask)
         found |= {(layer + 1, head): of_head for head, of_head in enumerate(weights.unbind(1), 1)}
-    return found
+    return unrolled, found
 
 
 @contextmanager

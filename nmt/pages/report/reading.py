@@ -46,7 +46,7 @@ def read(run: LoadedRun, measured: Measured, index: int, collected: Collected, d
     batch = collate([_ids(source, translation.source_pieces)], [_ids(target, best.pieces)], specials).to(device)
     memory = run.model.encode(batch.source, batch.source_lengths)
     unroll = partial(run.model.unroll, batch.target_input, memory)
-    readouts, weights = unroll()
+    (readouts, weights), heads = by_head(getattr(run.model.decoder, "attention", None), memory, unroll)
     log_probabilities = run.model.output(readouts)[0, :rows].float().log_softmax(-1)  # (T, V)
     chosen = log_probabilities.gather(1, batch.target_output[0, :rows, None]).squeeze(1)  # (T,)
     likeliest = log_probabilities.exp().topk(min(TOP, target.size))  # (T, TOP)
@@ -55,7 +55,6 @@ def read(run: LoadedRun, measured: Measured, index: int, collected: Collected, d
         candidates = zip(target.pieces(ids), probabilities, strict=True)
         least = min(LEAST, probabilities[0])
         steps.append([[piece, round(each, DECIMALS)] for piece, each in candidates if each >= least])
-    heads = by_head(getattr(run.model.decoder, "attention", None), memory, unroll)
     views = {} if weights is None else {MEAN if heads else ONLY: weights}
     several = len({layer for layer, _ in heads}) > 1
     views |= {(f"layer {layer} " if several else "") + f"head {head}": each for (layer, head), each in heads.items()}
