@@ -209,6 +209,48 @@ def test_a_stored_sentence_can_be_changed(page: Page, live: Path) -> None:
     assert state(page)["system"] == LUONG
 
 
+def test_a_weight_that_is_given_leaves_the_others_in_proportion(page: Page, live: Path) -> None:
+    page.open(live)
+    give = "return withWeight(arguments[0], arguments[1], arguments[2])"
+    assert page.js(give, [0.5, 0.3, 0.2], [0], 0.75) == pytest.approx([0.75, 0.15, 0.1])
+    assert page.js(give, [0.5, 0.3, 0.2], [1, 2], 0.2) == pytest.approx([0.8, 0.12, 0.08])
+    assert page.js(give, [1, 0, 0], [0], 0.4) == pytest.approx([0.4, 0.3, 0.3]), "nothing to divide in proportion"
+    assert page.js(give, [0.5, 0.5], [0, 1], 0) == [0, 0], "a row without weight"
+
+
+def test_weights_in_an_address(page: Page, live: Path) -> None:
+    page.open(live)
+    again = "return formatClamps(parseClamps(arguments[0]))"
+    assert page.js(again, "3:0.25,0,0.75;4:1,0,0") == "3:0.25,0,0.75;4:1,0,0"
+    for text in ("", "x", "1:", "1:0.5", "-1:1,0", "1.5:1,0", "1:2,0", "1:a,b", "1:NaN,1", ";;:"):
+        assert page.js(again, text) == "", text
+
+
+def test_where_hypotheses_part_and_die(page: Page, live: Path) -> None:
+    """a b ends; a c dies at once; d e is left when the search ends; the best translation is in the first lane."""
+    page.open(live)
+    tree = """
+      const grow = (parent, token, logProb, ended = false) =>
+        ({ parent, token, logProb, ended, length: parent.length + 1 });
+      const root = { parent: null, length: 0 };
+      const [a, d] = [grow(root, "a", -1), grow(root, "d", -2)];
+      const [ab, ac, de] = [grow(a, "b", -2), grow(a, "c", -5), grow(d, "e", -3)];
+      const [end, more] = [grow(ab, "end", -2, true), grow(de, "f", -9)];
+      const steps = [[[a, d], []], [[ab, de, ac], []], [[more], [end]]].map(([live, ended]) => ({ live, ended }));
+      return beamTree(steps, ({ logProb }) => logProb).slice(1)
+        .map(({ hypothesis, lane, fate }) => [hypothesis.token, lane, fate]);
+    """
+    assert page.js(tree) == [
+        ["a", 0, "lives"],
+        ["d", 2, "lives"],
+        ["b", 0, "lives"],
+        ["c", 1, "dies"],
+        ["e", 2, "lives"],
+        ["end", 0, "ends"],
+        ["f", 2, "left"],
+    ]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("look", ["weights", "beam", "leave", "cover"])
 def test_axe_finds_no_serious_fault(page: Page, live: Path, theme: str, look: str) -> None:

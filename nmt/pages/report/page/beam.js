@@ -1,3 +1,4 @@
+// @ts-check
 "use strict";
 // The beam as a tree: each piece of each hypothesis, where hypotheses part, and where they die.
 

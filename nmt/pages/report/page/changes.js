@@ -1,3 +1,4 @@
+// @ts-check
 "use strict";
 // What a person changes in a translation: the weights of a step, and the pieces that it begins with.
 

@@ -1,3 +1,4 @@
+// @ts-check
 "use strict";
 // The weights of a live translation: a heat map whose cells can be given a weight.
 

@@ -1,3 +1,4 @@
+// @ts-check
 "use strict";
 // How much of the source was read, and how sharply: the sum of each source word's weights, each output word's entropy.
 

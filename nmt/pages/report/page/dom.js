@@ -1,11 +1,27 @@
+// @ts-check
 "use strict";
 // Small builders of elements. All text becomes text nodes: nothing of the data is ever read as markup.
 
-/** Make an element. Of `properties`, on are listeners, data the dataset, css custom properties; others are attributes. */
+/**
+ * Make an element. Of `properties`, on are listeners, data the dataset, css custom properties; others are attributes.
+ *
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, any>} properties
+ * @param {...any} children elements, texts, lists of these; null is left out
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
 function element(tag, properties = {}, ...children) {
   return filled(document.createElement(tag), properties, children);
 }
 
+/**
+ * @template {HTMLElement} Node
+ * @param {Node} node
+ * @param {Record<string, any>} properties
+ * @param {any[]} children
+ * @returns {Node}
+ */
 function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
@@ -17,19 +33,27 @@ function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children)
   return node;
 }
 
-/** A control with a visible label above it. */
+/** A control with a visible label above it. @param {string} label @param {HTMLElement} control */
 function labelled(label, control) {
   return element("label", { class: "control" }, element("span", {}, label), control);
 }
 
-/** A drop-down list: {node, control, set(value, options)}; options are [value, text] pairs. */
+/**
+ * A drop-down list: {node, control, set(value, options)}; options are [value, text] pairs.
+ *
+ * @param {string} label
+ * @param {string[][]} options
+ * @param {(value: string) => void} choose
+ */
 function dropDown(label, options, choose) {
   const control = element("select", { on: { change: () => choose(control.value) } });
-  const fill = (pairs) => control.replaceChildren(...pairs.map(([value, text]) => element("option", { value }, text)));
+  const fill = (/** @type {string[][]} */ pairs) =>
+    control.replaceChildren(...pairs.map(([value, text]) => element("option", { value }, text)));
   fill(options);
   return {
     node: labelled(label, control),
     control,
+    /** @param {string} value @param {string[][] | null} pairs */
     set(value, pairs = null) {
       if (pairs) fill(pairs);
       control.value = value;
@@ -39,7 +63,13 @@ function dropDown(label, options, choose) {
 
 let groups = 0;
 
-/** Radio buttons in one row: {node, set(value)}. */
+/**
+ * Radio buttons in one row: {node, set(value)}.
+ *
+ * @param {string} label
+ * @param {string[][]} options
+ * @param {(value: string) => void} choose
+ */
 function segments(label, options, choose) {
   groups += 1;
   const name = `group-${groups}`;
@@ -49,11 +79,18 @@ function segments(label, options, choose) {
   const rows = options.map(([, text], k) => element("label", {}, inputs[k], element("span", {}, text)));
   return {
     node: element("fieldset", { class: "control segments" }, element("legend", {}, label), element("div", {}, rows)),
-    set: (value) => inputs.forEach((input) => (input.checked = input.value === value)),
+    set: (/** @type {string} */ value) => inputs.forEach((input) => (input.checked = input.value === value)),
   };
 }
 
-/** A slider with its value in words beside the label: {node, control, set(value)}. `move` while it is dragged, `done` after. */
+/**
+ * A slider with its value in words beside the label: {node, control, set(value)}. `move` while it is dragged, `done` after.
+ *
+ * @param {string} label
+ * @param {{min: number, max: number, step: number, say: (value: number) => string}} range
+ * @param {(value: number) => void} move
+ * @param {(value: number) => void} done
+ */
 function slider(label, { min, max, step, say }, move, done = move) {
   const value = element("strong", {}); // an output would take the label for itself
   const control = element("input", { type: "range", min, max, step });
@@ -66,19 +103,20 @@ function slider(label, { min, max, step, say }, move, done = move) {
   return {
     node: element("label", { class: "control slider" }, element("span", {}, label, " ", value), control),
     control,
+    /** @param {number} position */
     set(position) {
-      control.value = position;
+      control.value = String(position);
       show();
     },
   };
 }
 
-/** Text of the data: in its own direction. */
+/** Text of the data: in its own direction. @param {string} text */
 function plainText(text) {
   return element("span", { dir: "auto" }, text);
 }
 
-/** Pairs of a name and its content as a list. */
+/** Pairs of a name and its content as a list. @param {Record<string, any>} properties @param {any[][]} pairs */
 function pairList(properties, pairs) {
   return element(
     "dl",
@@ -87,27 +125,29 @@ function pairList(properties, pairs) {
   );
 }
 
+/** @param {Reading} output */
 function failureTags(output) {
   return output.failures.map((failure) => element("span", { class: "failure" }, failure));
 }
 
+/** @param {any} caption @param {...any} content */
 function figure(caption, ...content) {
   return element("figure", {}, element("figcaption", {}, caption), ...content);
 }
 
-/** A link to a sentence in the explorer. */
+/** A link to a sentence in the explorer. @param {Sentence} sentence @param {string} system @param {any} text */
 function explorerLink(sentence, system, text) {
   return element("a", { href: formatState({ panel: "attention", attention: String(sentence.id), system }) }, text);
 }
 
-/** A number with so many digits after the point, or a dash. */
+/** A number with so many digits after the point, or a dash. @param {number | null | undefined} value */
 function decimal(value, digits = 1) {
   if (value === null || value === undefined) return "–";
   const rounded = Number(value.toFixed(digits)) || 0; // zero has no sign
   return rounded.toFixed(digits).replace("-", "−");
 }
 
-/** A number with a sign. */
+/** A number with a sign. @param {number} value */
 function signed(value, digits = 1) {
   return Number(value.toFixed(digits)) > 0 ? `+${decimal(value, digits)}` : decimal(value, digits);
 }

@@ -1,3 +1,4 @@
+// @ts-check
 "use strict";
 // The systems that translate in this page: loaded from its own parts when they are first needed.
 
@@ -29,9 +30,9 @@
 
 const LIVE_CANDIDATES = 5;
 /** Seconds after which a translation is given up: the page answers nothing else meanwhile. */
-const PATIENCE = 5;
+const PATIENCE = 3;
 
-/** Whether any system translates in this page. @param {Report} report */
+/** Whether any system translates in this page. @param {ReportData} report */
 function isLive(report) {
   return Object.values(report.engines).some((each) => typeof each !== "string");
 }
@@ -39,7 +40,7 @@ function isLive(report) {
 /**
  * A function that loads a system, once.
  *
- * @param {Report} report
+ * @param {ReportData} report
  * @returns {(name: string) => Promise<Translator>}
  */
 function translators(report) {
@@ -67,7 +68,7 @@ function translators(report) {
  * @param {Translator} translator
  * @param {string} text
  * @param {Wanted} wanted
- * @param {{view: string, languages: Report["languages"]}} shown
+ * @param {{view: string, languages: ReportData["languages"]}} shown
  * @returns {LiveReading}
  */
 function liveReading(translator, text, { beam, prefix, clamps }, { view, languages }) {

@@ -1,3 +1,4 @@
+// @ts-check
 "use strict";
 // Occlusion: the sentence without one of its words, and which words of the output change.
 
@@ -36,8 +37,8 @@ function leaveView() {
      */
     draw(left, whole, answers) {
       list.replaceChildren(
-        ...left.map(({ word, rest }, k) => {
-          const found = rest ? answers[k] : { reading: { text: "" } };
+        ...left.map(({ word }, k) => {
+          const found = answers[k];
           const lost = found?.reading ? shareLost(whole.text, found.reading.text) : 0;
           return element(
             "li",

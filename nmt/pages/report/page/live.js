@@ -1,3 +1,4 @@
+// @ts-check
 "use strict";
 // A sentence that a person types, under every system that translates in this page; and what follows from a change: of a
 // word, of weights, of the beginning. All of it is in the address.
@@ -25,9 +26,9 @@ function requestKey({ system, text, wanted: { beam, prefix, clamps } }) {
   return [system, text, beam, prefix.join(" "), formatClamps(clamps)].join("\n");
 }
 
-/** @param {Report} report @param {Go} go @returns {Panel} */
+/** @param {ReportData} report @param {Go} go @returns {Panel} */
 function livePanel(report, go) {
-  const example = (report.sentences.find(({ length }) => length >= 5) ?? report.sentences[0]).source;
+  const example = (report.sentences.find(({ length }) => Number(length) >= 5) ?? report.sentences[0]).source;
   const names = report.systems.map(({ name }) => name);
   const live = names.filter((name) => typeof report.engines[name] !== "string");
   const load = translators(report);
@@ -113,6 +114,7 @@ function livePanel(report, go) {
 
   const chosenSystem = () => (live.includes(state.system) ? state.system : (live.at(-1) ?? ""));
   const source = () => (state.translate || (typed ? "" : example)).slice(0, LONGEST_TEXT);
+  /** @returns {LiveRequest} */
   const free = (/** @type {string} */ system, sentence = source()) => ({
     system,
     text: sentence,
@@ -215,7 +217,7 @@ function livePanel(report, go) {
     look.set(lookedAt());
     for (const [name, view] of Object.entries(views)) view.node.hidden = name !== lookedAt();
     if (!model) return;
-    if (lookedAt() === "beam") views.beam.draw(found.reading, request.wanted);
+    if (lookedAt() === "beam") views.beam.draw(found.reading);
     if (lookedAt() === "leave")
       views.leave.draw(
         withoutEachWord(source(), report.languages.unit),

@@ -1,8 +1,15 @@
+// @ts-check
 "use strict";
 // The mathematics of the page: weights, sharpness, entropy, words of pieces, differences. Pure functions.
 // Shapes: a matrix is a list of T rows (target pieces) of S numbers (source pieces); every row sums to 1, or is 0.
 
-/** Decode T x S bytes in base64: a = exp(-16 (b / 255)^2), 0 for b = 255; then normalize the rows. */
+/**
+ * Decode T x S bytes in base64: a = exp(-16 (b / 255)^2), 0 for b = 255; then normalize the rows.
+ *
+ * @param {string} text
+ * @param {number} rows
+ * @returns {number[][]}
+ */
 function decodeWeights(text, rows) {
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const columns = rows ? bytes.length / rows : 0;
@@ -13,33 +20,51 @@ function decodeWeights(text, rows) {
 
 const WEIGHTS = Array.from({ length: 256 }, (_, b) => (b === 255 ? 0 : Math.exp(-16 * (b / 255) ** 2)));
 
+/** @param {number[]} row */
 function normalized(row) {
   const sum = row.reduce((total, value) => total + value, 0);
   return sum > 0 ? row.map((value) => value / sum) : row;
 }
 
-/** Divide the energies by a temperature: softmax(e / t) is a^(1/t), normalized. Below 1 is sharper, above 1 flatter. */
+/**
+ * Divide the energies by a temperature: softmax(e / t) is a^(1/t), normalized. Below 1 is sharper, above 1 flatter.
+ *
+ * @param {number[]} row
+ * @param {number} temperature
+ */
 function sharpened(row, temperature) {
   const most = Math.max(...row);
   if (temperature === 1 || !(most > 0)) return row;
   return normalized(row.map((value) => (value / most) ** (1 / temperature)));
 }
 
-/** The entropy of a row in bits: 0 where one weight is 1, log2 S where all are equal. */
+/**
+ * The entropy of a row in bits: 0 where one weight is 1, log2 S where all are equal.
+ *
+ * @param {number[]} row
+ * @returns {number}
+ */
 function entropyBits(row) {
   return row.reduce((sum, value) => (value > 0 ? sum - value * Math.log2(value) : sum), 0);
 }
 
+/** @param {number[]} values */
 function mean(values) {
   return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
 }
 
-/** For each piece the number of its word, given the pieces of each word. */
+/** For each piece the number of its word, given the pieces of each word. @param {string[][]} words */
 function wordOfPiece(words) {
   return words.flatMap((pieces, word) => pieces.map(() => word));
 }
 
-/** Join the pieces of words: the sum over the pieces of a source word, the mean over those of a target word. */
+/**
+ * Join the pieces of words: the sum over the pieces of a source word, the mean over those of a target word.
+ *
+ * @param {number[][]} matrix
+ * @param {string[][]} targetWords
+ * @param {string[][]} sourceWords
+ */
 function joinedWeights(matrix, targetWords, sourceWords) {
   const columnOf = wordOfPiece(sourceWords);
   let first = 0;
@@ -53,7 +78,7 @@ function joinedWeights(matrix, targetWords, sourceWords) {
   });
 }
 
-/** A word as it is read: its pieces without SentencePiece's marks. */
+/** A word as it is read: its pieces without SentencePiece's marks. @param {string[]} pieces */
 function wordText(pieces) {
   return pieces.join("").replaceAll("▁", " ").trim() || pieces.join("");
 }
@@ -62,12 +87,23 @@ const UNSPACED = "[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{sc=Thai}\\p{sc=Lao}
 const LETTERS = `(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+`;
 const TOKEN = new RegExp(`\\s+|${UNSPACED}|${LETTERS}(?:['’_-]${LETTERS})*['’]?|\\S`, "gu");
 
-/** Words, marks and spaces of a text, in order; single characters in scripts without spaces. */
+/**
+ * Words, marks and spaces of a text, in order; single characters in scripts without spaces.
+ *
+ * @param {string} text
+ * @returns {string[]}
+ */
 function tokens(text) {
   return text.match(TOKEN) ?? [];
 }
 
-/** The longest common subsequence of two lists, as pairs of places. */
+/**
+ * The longest common subsequence of two lists, as pairs of places.
+ *
+ * @param {string[]} left
+ * @param {string[]} right
+ * @returns {[number, number][]}
+ */
 function commonPlaces(left, right) {
   const longest = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
   for (let i = left.length - 1; i >= 0; i--) {
@@ -75,6 +111,7 @@ function commonPlaces(left, right) {
       longest[i][j] = left[i] === right[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
     }
   }
+  /** @type {[number, number][]} */
   const places = [];
   for (let i = 0, j = 0; i < left.length && j < right.length;) {
     if (left[i] === right[j]) places.push([i++, j++]);
@@ -84,9 +121,14 @@ function commonPlaces(left, right) {
   return places;
 }
 
-/** A text whose words that are not in the other text, in order, are marked. */
+/**
+ * A text whose words that are not in the other text, in order, are marked.
+ *
+ * @param {string} text
+ * @param {string} other
+ */
 function marked(text, other) {
-  const isWord = (token) => token.trim() !== "";
+  const isWord = (/** @type {string} */ token) => token.trim() !== "";
   const words = tokens(text);
   const places = words.map((_, k) => k).filter((k) => isWord(words[k]));
   const common = commonPlaces(
@@ -94,6 +136,7 @@ function marked(text, other) {
     tokens(other).filter(isWord),
   );
   const same = new Set(common.map(([k]) => places[k]));
+  /** @type {{different: boolean, text: string}[]} */
   const runs = [];
   words.forEach((token, k) => {
     const different = isWord(token) && !same.has(k);
