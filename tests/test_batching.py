@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nmt.data.batching import Batch, Plan, Specials, collate, plan_by_length, plan_epoch
 from nmt.data.encoded import TrainingSet
 from nmt.data.encoding import NUMBERS
-from nmt.data.epochs import FirstPieces, Position, ahead, training_batches
+from nmt.data.epochs import Position, ahead, training_batches
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
 
@@ -40,24 +40,6 @@ def ids(*rows: Sequence[int]) -> list[Ids]:
 
 def same(one: Plan, other: Plan) -> bool:
     return [rows.tolist() for rows in one] == [rows.tolist() for rows in other]
-
-
-def test_the_first_pieces_of_a_corpus() -> None:
-    corpus = FirstPieces(corpus_of(np.array([3, 9, 5], np.int32), np.array([5, 1, 7], np.int32)), 5)
-    assert (corpus.source_lengths.tolist(), corpus.target_lengths.tolist()) == ([3, 5, 5], [5, 1, 5])
-    assert corpus.cut == 2
-    pairs = {}
-    for batch in corpus.batches(SPECIALS, corpus.plan(20)):
-        for source, length, row, mask in zip(
-            batch.source, batch.source_lengths, batch.target_output, batch.target_mask, strict=True
-        ):
-            pairs[tuple(source[:length].tolist())] = row[mask].tolist()
-    end, eos = SPECIALS.target_eos, SPECIALS.source_eos
-    assert pairs == {
-        (0, 0, 0, eos): [100] * 5 + [end],
-        (1, 1, 1, 1, 1, eos): [101, end],
-        (2, 2, 2, 2, 2, eos): [102] * 6,  # the sixth of seven pieces: this target does not end here
-    }
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

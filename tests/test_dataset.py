@@ -109,15 +109,6 @@ def test_every_pair_dropped_is_an_error_with_the_reasons(folder: Path) -> None:
     assert cached(folder) == ["tokenizer"]  # nothing half-made is left
 
 
-def test_a_missing_file_is_named_before_anything_is_made(folder: Path) -> None:
-    (folder / "test.up").unlink()
-    assert error_of(config(folder)) == f"data.test: {folder}/test.up: no such file"
-    assert not (folder / "cache").exists()
-    for split in ("validation", "train"):
-        (folder / f"{split}.up").write_text("A\n" * 99, "utf-8")
-        assert error_of(config(folder, test=None)).startswith(f"data.{split}: {folder}/{split}.low has ")
-
-
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 

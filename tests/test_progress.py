@@ -1,7 +1,6 @@
 """The value that decides when to save, slow down, stop: a value after each validation."""
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from nmt.config.schema import Training
 from nmt.data.epochs import Position
-from nmt.training.progress import Candidate, Progress, Update, Window
+from nmt.training.progress import Candidate, Progress, Window
 
 numbers = st.floats(allow_nan=False)
 kept = st.builds(Candidate, st.integers(0), st.tuples(numbers, numbers))
@@ -115,8 +114,3 @@ def test_the_best_k_are_kept_best_first_and_of_equals_the_earlier(scores: list[f
     ranked = sorted(((-score, 10 * number) for number, score in enumerate(scores, 1)))[:count]
     assert last.kept == tuple(Candidate(update, (-score, -1.0)) for score, update in ranked)
     assert last.best == last.kept[0]
-
-
-def test_a_window_sums_what_is_finite() -> None:
-    window = Window().plus(Update(1.5, 2, 0, 0), 0.5).plus(Update(0.25, 4, 0, 0), 0.25)
-    assert window == window.plus(Update(math.nan, 9, 0, 0), 9.0) == Window(4.0, 6, 0.75)

@@ -71,13 +71,6 @@ def test_the_bootstrap_is_what_a_plain_computation_gives() -> None:
     assert found[0] == pytest.approx(real) and found[1] == pytest.approx(expected)
 
 
-def test_of_several_trainings_the_mean_counts() -> None:
-    one, two, three = statistics(0.2, 1), statistics(0.3, 2), statistics(0.25, 3)
-    both, _ = compare(np.concatenate((one, two)), three, 100, 1)
-    assert both == pytest.approx((compare(one, three, 100, 1)[0] + compare(two, three, 100, 1)[0]) / 2)
-    assert compare(np.concatenate((one, one)), three, 100, 1) == pytest.approx(compare(one, three, 100, 1))
-
-
 # --- every two systems ------------------------------------------------------------------------------------------------
 
 
