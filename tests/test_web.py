@@ -16,6 +16,7 @@ import sentencepiece
 import torch
 
 import measure_web
+from nmt.cli.export import main as export
 from nmt.config import dump_config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError, NmtWarning
@@ -132,7 +133,7 @@ LINES = ["oak elm ash", "fir", "", "yew box bay fig", "pine oak"]
 @pytest.mark.parametrize("beam", [1, 3])
 def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: Path) -> None:
     folder = tmp_path / "page"
-    export_web(run, folder)
+    assert export(["--web", str(run), str(folder)]) == 0
     found = ask("translate", folder=str(folder), lines=LINES, beam=beam)
     expected = Translator.load(run).translate(LINES, beam_size=beam)
     assert [each["text"] for each in found] == [each.text for each in expected]

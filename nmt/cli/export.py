@@ -1,4 +1,4 @@
-"""nmt-export: a run for browsers and Node."""
+"""nmt-export: a run for other programs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,19 +11,21 @@ from nmt.errors import ConfigError
 NewFolder = Annotated[str, Value("DIR")]
 
 
-def export(run: RunPath, folder: NewFolder) -> None:
-    """Write a run as a page that translates while somebody types, without this package.
+def export(run: RunPath, folder: NewFolder, *, web: bool) -> None:
+    """Write a run as files that translate without this package.
 
-    DIR has the page, an engine in JavaScript without dependencies, and the weights in 12 bits. README.md there
-    says how to use the engine in other pages and in Node. Only recurrent networks can be exported.
+    With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
+    weights in 12 bits. README.md in the directory says how to use the engine in other pages and in Node.
 
     Args:
         run: run directory
         folder: new directory
+        web: for browsers and Node; recurrent networks only (required)
 
     examples:
-      nmt-export runs/demo/bahdanau page
+      nmt-export --web runs/demo/bahdanau page
     """
+    assert web  # the only form that there is
     if Path(folder).is_dir() and any(Path(folder).iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
     from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
