@@ -11,7 +11,7 @@ from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.metrics import STATISTICS, Integers, Score
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.writing import Unit
-from nmt.pages.report.making import differing_settings, findings, flat, right_to_left, samples
+from nmt.pages.report.making import differing_settings, findings, right_to_left, samples
 from nmt.pages.report.measuring import choose
 from nmt.pages.report.reading import gold_groups, grouped, packed
 from nmt.pages.report.rendering import seven_bits
@@ -118,7 +118,8 @@ def test_settings_that_differ(tmp_path: Path) -> None:
     assert one["model.attention.score.type"] == "" and other["model.attention.score.type"] == "general"
     assert "output" not in one
     assert differing_settings([none, none]) == [{}, {}]
-    assert flat({"a": {"b": None, "c": [1, 2]}, "d": True}) == {"a.b": "", "a.c": "[1, 2]", "d": "true"}
+    bins = none.model_copy(update={"evaluation": none.evaluation.model_copy(update={"bins": (5, 9)})})
+    assert differing_settings([none, bins])[1] == {"evaluation.bins": "[5, 9]"}
 
 
 def test_samples_of_a_run(tmp_path: Path) -> None:

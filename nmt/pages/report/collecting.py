@@ -1,7 +1,7 @@
 """The systems of a report and their test set: found, and checked before anything is computed."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,9 +15,8 @@ from nmt.experiments import schema
 from nmt.experiments.plan import make_plan
 from nmt.experiments.schema import TestSet, load_experiment
 from nmt.files import printable, run_name
+from nmt.messages import Say
 from nmt.runs.directory import RunDirectory
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

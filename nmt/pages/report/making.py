@@ -23,11 +23,13 @@ from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import svg
 from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
 from nmt.evaluation.significance import Comparison, compare_overall
-from nmt.pages.report.collecting import Collected, Say, Trained
+from nmt.messages import Say
+from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.measuring import Measured, choose, measure
 from nmt.pages.report.reading import gold_groups, grouped, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
+from nmt.runs.changes import flat
 from nmt.runs.directory import RunDirectory
 from nmt.runs.film import read_film
 from nmt.runs.loading import LoadedRun, load_run
@@ -192,24 +194,16 @@ def example(sentences: Sequence[Sentence]) -> Sentence | None:
     return ordered[len(ordered) // 2] if ordered else None
 
 
-def flat(section: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Flatten a section to dotted keys and values as text; "" for null."""
-    values: dict[str, str] = {}
-    for key, value in section.items():
-        if isinstance(value, Mapping):
-            values |= flat(value, f"{prefix}{key}.")
-        else:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            values[f"{prefix}{key}"] = "" if value is None else text
-    return values
-
-
 def differing_settings(configs: Sequence[Config]) -> list[dict[str, str]]:
     """Return for each system the dotted keys whose values are not the same in all systems; "" where unset."""
-    every = [flat(config.model_dump(mode="json")) for config in configs]
+    every = [{key: _shown(value) for key, value in flat(config.model_dump(mode="json")).items()} for config in configs]
     keys = [key for key in dict.fromkeys(key for one in every for key in one) if key not in ELSEWHERE]
     differing = [key for key in keys if len({one.get(key, "") for one in every}) > 1]
     return [{key: one.get(key, "") for key in differing} for one in every]
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def right_to_left(lines: Iterable[str]) -> bool:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from nmt.evaluation.metrics import Metric
 from nmt.messages import duration
 from nmt.pages import policy
-from nmt.pages.web.bundling import bundled
+from nmt.pages.web.exporting import bundled
 
 EXPLORED = ("title", "languages", "systems", "bins", "sentences", "score")
 """The fields of a report that the script reads."""
