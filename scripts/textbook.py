@@ -27,8 +27,8 @@ from nmt.evaluation.figures.style import COLORS, png, style
 from nmt.evaluation.metrics import bleu
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
+from nmt.experiments.running import remaining
 from nmt.experiments.schema import DEFAULT_TEST, Claim, load_experiment
-from nmt.experiments.training import remaining
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics

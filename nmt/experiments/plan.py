@@ -50,11 +50,6 @@ class Plan:
     runs: tuple[Run, ...]
     tests: dict[str, TestSet]
 
-    @property
-    def systems(self) -> list[str]:
-        """The names of the systems, in the order in which they are drawn."""
-        return list(dict.fromkeys(run.system for run in self.runs))
-
     def runs_of(self, system: str) -> list[Run]:
         """Return the runs of a system, one for each seed."""
         return [run for run in self.runs if run.system == system]

@@ -1,15 +1,32 @@
-"""An experiment from its plan to its table: training, translations, scores, figures."""
+"""An experiment from its plan to its table: the remaining work of each run, the processes that train side by side,
+translations, scores, figures."""
 
+import json
+import os
 import signal
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from threading import Lock, Thread
 from typing import Protocol
 
-from nmt.errors import ProcessError, Stopped
+from nmt.data.dataset import corpus_sha256, prepare
+from nmt.data.report import table
+from nmt.errors import ConfigError, NmtError, ProcessError, Stopped
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
-from nmt.experiments.training import Options, prepare_all, remaining_runs, run_jobs, training_jobs
+from nmt.files import read_json
 from nmt.messages import Result, Say
+from nmt.runs.changes import LENGTH, WITHOUT_EFFECT
+from nmt.runs.directory import RunDirectory
+from nmt.training.opening import is_finished, refuse_fewer_updates, refuse_other_config
+from nmt.training.progress import Progress
+
+Options = tuple[str, ...]
+"""Options with which ``nmt-train`` finishes a run, beside the configuration."""
 
 
 class StopRequest(AbstractContextManager[object], Protocol):
@@ -79,3 +96,183 @@ def run_experiment(
 def _end(code: int) -> str:
     """Describe how a process ended, by its exit code."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
+
+
+# --- what is left to do -----------------------------------------------------------------------------------------------
+
+
+def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[str, Options]:
+    """Say what is left to do for each run; return the options of those that are not finished, by label.
+
+    Looks into the run directories and changes nothing. Raises ConfigError, with all problems, for runs that were begun
+    with another configuration or corpus.
+    """
+    unfinished, problems = dict[str, Options](), dict[str, list[str]]()
+    for run in plan.runs:
+        try:
+            options, described = remaining(run, overwrite=run in overwritten)
+        except NmtError as error:
+            for problem in error.problems:
+                problems.setdefault(problem, []).append(run.label)
+            continue
+        say(f"{run.label}: {described}: {run.path}")
+        if options is not None:
+            unfinished[run.label] = options
+    if problems:
+        advice = (
+            "restore what has changed, in the files or by --set KEY=VALUE; or choose another --output, or replace a "
+            "run with --overwrite NAME[:SEED]"
+        )
+        raise ConfigError(*(f"{', '.join(labels)}: {problem}" for problem, labels in problems.items()), advice)
+    return unfinished
+
+
+def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str]:
+    """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people.
+
+    Raises ConfigError for a run of another experiment.
+    """
+    directory = RunDirectory(run.path)
+    if not directory.exists:
+        return (), "new"
+    if overwrite:
+        return ("--overwrite",), "to be replaced"
+    if not (directory.has("last") or directory.has("previous")):
+        return ("--overwrite",), "stopped before anything was saved, starts again"
+    progress: Progress | None = None
+    with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it
+        progress = Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
+    try:
+        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH))
+    except ConfigError as error:
+        raise ConfigError(*error.problems[:-1]) from None  # the last one is advice for nmt-train
+    refuse_fewer_updates(run.config.training.updates, progress or Progress())
+    if read_json(directory.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):
+        raise ConfigError(f"{run.path}: its corpora have changed since it was begun")
+    if progress is None:
+        return ("--resume",), "to be resumed"
+    if is_finished(directory, run.config, progress):
+        return None, f"finished after update {progress.update:,}"
+    return ("--resume",), f"to be resumed after update {progress.update:,}"
+
+
+# --- the data ---------------------------------------------------------------------------------------------------------
+
+
+def prepare_all(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> set[str]:
+    """Prepare the data of the runs that begin anew, and say once what each of these runs would say about the same data;
+    return the lines that were said. Raises the errors of preparation."""
+    said = set[str]()
+
+    def say_once(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            say(text)
+
+    new = [run.config for run in plan.runs if "--resume" not in unfinished.get(run.label, ("--resume",))]
+    for config in {json.dumps([each.data.model_dump(), each.tokenizer.model_dump()]): each for each in new}.values():
+        say_once(table(prepare(config, say_once).report))
+    return {line for text in said for line in text.splitlines()}
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+POLL_SECONDS = 0.05
+LAST_WORDS_SECONDS = 5.0
+"""To wait for the output of a process that has ended."""
+CHILD = (
+    "import ctypes, os, signal, sys; parent, module = int(sys.argv[1]), sys.argv[2]; del sys.argv[1:3]; "
+    "getattr(ctypes.CDLL(None), 'prctl', print)(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG, on Linux
+    "parent == os.getppid() or sys.exit(1); "
+    "from importlib import import_module; sys.exit(import_module(module).main())"
+)
+"""A process that ends with its parent, however that ends: another call must not find an orphan training the run."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that is run in a process of its own."""
+
+    label: str
+    """Printed before each of its lines."""
+    arguments: tuple[str, ...]
+    module: str = "nmt.cli.train"
+    """Has ``main``."""
+
+
+def training_jobs(plan: Plan, unfinished: Mapping[str, Options], *options: str) -> list[Job]:
+    """Return the jobs that finish the runs by ``nmt-train``."""
+    jobs = []
+    for run in plan.runs:
+        if (own := unfinished.get(run.label)) is not None:
+            settings = [word for setting in run.settings for word in ("--set", setting)]
+            jobs.append(Job(run.label, ("--config", plan.base, *settings, "--output", str(run.path), *own, *options)))
+    return jobs
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    count: int,
+    say: Say,
+    stop_signal: Callable[[], int | None],
+    said: Collection[str] = (),
+) -> dict[str, int]:
+    """Run up to ``count`` jobs at a time, and pass on the lines that they print, except those that were ``said``
+    before; return the exit code of each that was started.
+
+    ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
+    started, and the function waits for all of them.
+    """
+    waiting, codes = list(jobs), dict[str, int]()
+    running: dict[str, tuple[subprocess.Popen[str], Thread]] = {}
+    lock, stopped = Lock(), False
+
+    def relay(job: Job, line: str) -> None:
+        if line not in said:
+            with lock:
+                say(f"{job.label}: {line}")
+
+    try:
+        while waiting or running:
+            number = stop_signal()
+            if number is not None and not stopped:
+                stopped = True
+                waiting.clear()
+                for process, _ in running.values():
+                    process.send_signal(number)
+            while waiting and len(running) < count:
+                job = waiting.pop(0)
+                running[job.label] = _start(job, relay)
+            for label, (process, reader) in list(running.items()):
+                if process.poll() is not None:
+                    reader.join(LAST_WORDS_SECONDS)  # a child of a killed process may keep the pipe open
+                    codes[label] = process.returncode
+                    del running[label]
+            time.sleep(POLL_SECONDS)
+    finally:
+        for process, _ in running.values():
+            process.kill()
+    return codes
+
+
+def _start(job: Job, relay: Callable[[Job, str], None]) -> tuple["subprocess.Popen[str]", Thread]:
+    process = subprocess.Popen(
+        # -P: a file of the working directory must not take the place of a module
+        [sys.executable, "-P", "-c", CHILD, str(os.getpid()), job.module, *job.arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # Ctrl-C reaches only this process, which passes it on once
+    )
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                relay(job, line.rstrip())
+
+    reader = Thread(target=read, daemon=True)
+    reader.start()
+    return process, reader
