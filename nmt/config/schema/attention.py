@@ -1,7 +1,7 @@
 """Attention in the ``model`` section: its scores, scopes and estimators. ``nmt.model.attention`` computes it."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -179,10 +179,8 @@ AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Choice()]
 class Attention(Part):
     """Options of every attention; built around the ``model`` section and the encoder."""
 
-    @property
-    def after_update(self) -> bool:
-        """Whether it reads the state after its update, as Luong's, or before it, as Bahdanau's."""
-        return False
+    after_update: ClassVar[bool] = False
+    """Whether it reads the state after its update, as Luong's, or before it, as Bahdanau's."""
 
     @property
     def feeds(self) -> bool:
@@ -235,15 +233,12 @@ class BahdanauAttention(ScoredAttention):
 class LuongAttention(ScoredAttention):
     """Attention after the update of the state."""
 
+    after_update: ClassVar[bool] = True
+
     type: Literal["luong"]
     score: Annotated[Score, Choice("general", SCORES)] = GeneralScore(type="general")
     input_feeding: bool = True
     """Feed the readout, Luong's attentional vector, into the next update."""
-
-    @property
-    def after_update(self) -> bool:
-        """True."""
-        return True
 
     @property
     def feeds(self) -> bool:

@@ -100,21 +100,14 @@ def _has(value: Any, key: str) -> bool:
     return key in value if isinstance(value, dict) else hasattr(value, key)
 
 
-AnyCorpus = Annotated[
-    Annotated[FileCorpus, Tag("source")]
-    | Annotated[TsvCorpus, Tag("tsv")]
-    | Annotated[JsonlCorpus, Tag("jsonl")]
-    | Annotated[HubCorpus, Tag("hub")],
-    Discriminator(_kind),
-]
-AnyTrainingSet = Annotated[
+Corpora = (
     Annotated[FileCorpus, Tag("source")]
     | Annotated[TsvCorpus, Tag("tsv")]
     | Annotated[JsonlCorpus, Tag("jsonl")]
     | Annotated[HubCorpus, Tag("hub")]
-    | Annotated[Mix, Tag("mix")],
-    Discriminator(_training_kind),
-]
+)
+AnyCorpus = Annotated[Corpora, Discriminator(_kind)]
+AnyTrainingSet = Annotated[Corpora | Annotated[Mix, Tag("mix")], Discriminator(_training_kind)]
 
 
 class Filter(Section):
