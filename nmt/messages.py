@@ -14,8 +14,8 @@ Say = Callable[[str], None]
 """Receives each message."""
 
 
-def silent(line: str) -> None:
-    """Say nothing."""
+def silent(*_: object) -> None:
+    """Say nothing of what is passed."""
 
 
 class Result(str):

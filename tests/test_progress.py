@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -48,10 +48,10 @@ def history(scores: Sequence[float], config: Training) -> list[Progress]:
 
 @given(progresses)
 def test_progress_survives_json(progress: Progress) -> None:
-    assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+    assert Progress.from_json(json.loads(json.dumps(asdict(progress)))) == progress
 
 
-FRESH = Progress().to_json()
+FRESH = asdict(Progress())
 
 
 @pytest.mark.parametrize(

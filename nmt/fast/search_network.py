@@ -10,7 +10,6 @@ layer, G input gates of the first one, U units of the readout before its nonline
 what the layers that read a context make of it, V target vocabulary.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -138,10 +137,6 @@ class FastSearch(Searchable[RecurrentState]):
         elif self.linear and beam_size > 1:
             memory = replace(memory, annotations=none_of(memory), values=self.from_context(memory.annotations))
         return replace(state, memory=memory)
-
-    @abstractmethod
-    def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
-        """As ``Seq2Seq.step``: previous (R,) -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
 
     def _climb(self, hidden: Tensor, state: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Take one step of the layers above the first, whose new state is given.

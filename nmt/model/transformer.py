@@ -7,8 +7,8 @@ inner width of the feed-forward network.
 """
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -48,52 +48,26 @@ def sinusoids(first: int, embedded: Tensor) -> Tensor:
 
 
 class Residual(nn.Module):
-    """A residual connection around a sublayer, with dropout (section 5.4) and layer normalization."""
+    """A residual connection around a sublayer, with dropout (section 5.4) and layer normalization.
 
-    def __init__(self, width: int, dropout: float) -> None:
+    LayerNorm(x + Sublayer(x)) (section 3.1); or, pre-norm, x + Sublayer(LayerNorm(x)), which trains without a warm-up
+    too (Xiong et al. 2020) and whose last sum is normalized once.
+    """
+
+    def __init__(self, options: schema.Transformer) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.dropout = Dropout(dropout)
+        self.norm = nn.LayerNorm(options.hidden)
+        self.dropout = Dropout(options.dropout)
+        self.pre = options.norm == "pre"
 
-    @abstractmethod
     def before(self, x: Tensor) -> Tensor:
         """Return what the sublayer reads."""
+        return cast(Tensor, self.norm(x)) if self.pre else x
 
-    @abstractmethod
     def after(self, x: Tensor, y: Tensor) -> Tensor:
         """Add what the sublayer has made of it, y."""
-
-
-class PostNorm(Residual):
-    """LayerNorm(x + Sublayer(x)) (section 3.1)."""
-
-    def before(self, x: Tensor) -> Tensor:
-        """x itself."""
-        return x
-
-    def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """LayerNorm(x + y)."""
-        normalized: Tensor = self.norm(x + self.dropout(y))
-        return normalized
-
-
-class PreNorm(Residual):
-    """x + Sublayer(LayerNorm(x)): trains without a warm-up too (Xiong et al. 2020); the last sum is normalized once."""
-
-    def before(self, x: Tensor) -> Tensor:
-        """LayerNorm(x)."""
-        normalized: Tensor = self.norm(x)
-        return normalized
-
-    def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + y."""
-        dropped: Tensor = self.dropout(y)
-        return x + dropped
-
-
-def residual(options: schema.Transformer) -> Residual:
-    """Make what is around a sublayer."""
-    return {"pre": PreNorm, "post": PostNorm}[options.norm](options.hidden, options.dropout)
+        both: Tensor = x + self.dropout(y)
+        return both if self.pre else cast(Tensor, self.norm(both))
 
 
 class FeedForward(nn.Module):
@@ -120,7 +94,7 @@ class TransformerEncoderLayer(nn.Module):
         super().__init__()
         self.self_attention = self_attention(options)
         self.feed_forward = FeedForward(options.hidden, options.feedforward)
-        self.around_self_attention, self.around_feed_forward = residual(options), residual(options)
+        self.around_self_attention, self.around_feed_forward = Residual(options), Residual(options)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x (B, S, D), mask (B, 1, 1, S) -> (B, S, D)."""
@@ -170,16 +144,12 @@ class TransformerState(State):
     """Keys and values of the self-attention of each layer, (R, position, 2D); empty before the first step."""
 
 
-class TransformerDecoderLayer(nn.Module):
-    """Self-attention, attention to the annotations (which belongs to the decoder), then the feed-forward network."""
+class TransformerDecoderLayer(TransformerEncoderLayer):
+    """The same with attention to the annotations (which belongs to the decoder) before the feed-forward network."""
 
     def __init__(self, options: schema.Transformer) -> None:
-        super().__init__()
-        self.self_attention = self_attention(options)
-        self.feed_forward = FeedForward(options.hidden, options.feedforward)
-        self.around_self_attention, self.around_attention, self.around_feed_forward = (
-            residual(options) for _ in range(3)
-        )
+        super().__init__(options)
+        self.around_attention = Residual(options)
 
 
 @DECODERS.builds(schema.TransformerDecoder)

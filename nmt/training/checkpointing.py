@@ -1,7 +1,7 @@
 """Checkpoints of a run in training: which are saved, kept, repaired and averaged."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import torch
 
@@ -46,7 +46,7 @@ class Checkpointing:
         random = {"random.cpu": torch.get_rng_state()}
         if self.machine.device.type == "cuda":
             random["random.cuda"] = torch.cuda.get_rng_state(self.machine.device)
-        training = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), progress.to_json())
+        training = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), asdict(progress))
         self.run.save("last", self.model.state_dict(), training, update=progress.update)
         self._drop_others(progress)  # not earlier: the previous ``last`` may need others
 
@@ -149,4 +149,4 @@ def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
 
 def shared_progress(world: World, read: Callable[[], Progress]) -> Progress:
     """The progress that the writing process finds, in all processes."""
-    return Progress.from_json(on_writer(world, lambda: read().to_json()))
+    return Progress.from_json(on_writer(world, lambda: asdict(read())))

@@ -7,7 +7,6 @@ shapes, and each shape that comes a second time is recorded.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -32,24 +31,8 @@ GIVE_BACK = 50
 up. More often costs time, because the next updates ask for much of it again."""
 
 
-class Gradients(Protocol):
-    """Adds the gradients of a batch to the parameters' own."""
-
-    def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum.
-
-        ``update``: the number of updates made before.
-        """
-
-    def reset(self) -> None:
-        """Zero the gradients."""
-
-    def prepared(self, batch: Batch) -> Batch:
-        """Prepare a batch ahead of time, in another thread."""
-
-
 class EagerGradients:
-    """Gradients computed operation by operation."""
+    """Adds the gradients of a batch to the parameters' own, operation by operation."""
 
     def __init__(
         self, model: Seq2Seq, objective: Objective, device: torch.device, precision: torch.dtype, kernels: Kernels
@@ -67,20 +50,23 @@ class EagerGradients:
             return self.objective(self.network, batch, update)
 
     def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """See ``Gradients``."""
+        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum.
+
+        ``update``: the number of updates made before.
+        """
         loss = self.loss(batch.to(self.device), update)
         (loss.objective / tokens).backward()
         return loss.likelihood
 
     def reset(self) -> None:
-        """See ``Gradients``."""
+        """Zero the gradients."""
         self.model.zero_grad(set_to_none=True)
         self._resets += 1
         if self.device.type == "cpu" and self._resets % GIVE_BACK == 0:
             release_freed_memory()
 
     def prepared(self, batch: Batch) -> Batch:
-        """See ``Gradients``."""
+        """Prepare a batch ahead of time, in another thread."""
         return batch.pinned() if self.device.type == "cuda" else batch
 
 
@@ -107,7 +93,7 @@ class GraphedGradients:
             parameter.grad = torch.zeros_like(parameter)
 
     def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """See ``Gradients``; what is recorded is the same at every update. Out of memory, forget all recordings:
+        """As eagerly; what is recorded is the same at every update. Out of memory, forget all recordings:
         the next batches need the memory that these hold."""
         try:
             return self._computed(batch, tokens)
@@ -138,11 +124,11 @@ class GraphedGradients:
         return recording.likelihood.clone()
 
     def reset(self) -> None:
-        """See ``Gradients``; the memory stays, for the recordings add to it."""
+        """Zero the gradients; the memory stays, for the recordings add to it."""
         self.eager.model.zero_grad(set_to_none=False)
 
     def prepared(self, batch: Batch) -> Batch:
-        """See ``Gradients``."""
+        """Fill a batch up, and prepare it as eagerly."""
         return filled_up(batch, self.specials).pinned()
 
     def _record(self, batch: Batch) -> _Recording:
@@ -189,6 +175,9 @@ def filled_up(batch: Batch, specials: Specials) -> Batch:
         batch.target_tokens,
         None if batch.links is None else functional.pad(batch.links, (0, source, 0, target, 0, sentences)),
     )
+
+
+Gradients = EagerGradients | GraphedGradients
 
 
 def gradients_on(

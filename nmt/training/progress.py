@@ -204,16 +204,12 @@ class Progress:
         patience = config.validation.patience
         return self.complete(config) or (patience is not None and self.waited >= patience)
 
-    def to_json(self) -> dict[str, Any]:
-        """Convert to JSON."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """Convert from JSON. Raises ValueError for values that :meth:`to_json` cannot have returned."""
+        """Convert from JSON. Raises ValueError for values that ``asdict`` cannot have returned."""
         text = json.dumps(value, sort_keys=True)
         progress = TypeAdapter(cls).validate_json(text, strict=True)
-        if json.dumps(progress.to_json(), sort_keys=True) != text:
+        if json.dumps(asdict(progress), sort_keys=True) != text:
             raise ValueError("fields are missing, or there are others")
         return progress
 

@@ -106,7 +106,9 @@ def train_on(
     refuse_unequal(world, facts)
     begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
     torch.manual_seed(config.seed)
-    model = same_weights(make_model(config.model, prepared.tokenizers), world)
+    model = make_model(config.model, prepared.tokenizers)
+    if world.size > 1:  # the same weights in all processes: another processor may have rounded otherwise
+        model.load_state_dict(share_tensors(world, model.state_dict))
     trial = Trial(model, config.model.attention, config.training, prepared)
     machine = settled(config.precision, device, config.kernels, world, begun, trial, say)
     with ExitStack() as stack:
@@ -139,13 +141,6 @@ def train_on(
         score_test(config, prepared, trainer, check_stop)
         _say_results(run, say)
     return trainer
-
-
-def same_weights(model: Seq2Seq, world: World) -> Seq2Seq:
-    """The network with the same weights in all processes: another processor may have rounded otherwise."""
-    if world.size > 1:
-        model.load_state_dict(share_tensors(world, model.state_dict))
-    return model
 
 
 def make_model(section: schema.Model, tokenizers: Tokenizers) -> Seq2Seq:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import torch
+from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config.schema import Training
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position, ahead, training_batches
+from nmt.device import out_of_memory
 from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution
 from nmt.model import Seq2Seq
@@ -22,7 +24,6 @@ from nmt.training.machine import Machine
 from nmt.training.objective import Objective
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress, Update
-from nmt.training.recovery import accumulate
 from nmt.training.reports import Log, Reports
 from nmt.training.validation import Validator
 from nmt.training.world import seed_apart, stop_together
@@ -100,10 +101,7 @@ class Trainer:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
         seed_apart(self.world, self.seed, self.progress.update)
-        where, made = self._place(), self.progress.update
-        nll, halved = accumulate(
-            self.gradients, self.accumulation, batches, tokens, made, where=where, say=self.log.say
-        )
+        nll, halved = self._accumulate(batches, tokens)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
         rate = self._set_rate()
         gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU
@@ -146,6 +144,46 @@ class Trainer:
             batches = ahead((after, self.gradients.prepared(batch)) for after, batch in batches)
         while group := list(islice(batches, self.config.accumulation)):
             yield [batch for _, batch in group], group[-1][0]
+
+    def _accumulate(self, batches: Sequence[Batch], tokens: int) -> tuple[Tensor, bool]:
+        """Add up the gradients of the batches of all processes, divided by ``tokens``; while a process has too little
+        memory for its own batches, begin again with their halves, in all processes.
+
+        Halved batches have the same gradients except for dropout, which is sampled again. Returns the negative
+        log-likelihood of all batches, and whether they were halved. Raises CheckpointError if memory is too small for
+        single pairs.
+        """
+        halved = False
+        self.accumulation.begin()
+        while self.world.any((nll := self._passes(batches, tokens)) is None):
+            self.gradients.reset()
+            self.accumulation.undo()
+            torch.cuda.empty_cache()
+            largest = max(self.world.gather(max(len(batch.source) for batch in batches)))
+            if largest == 1:
+                raise CheckpointError(
+                    f"{self._place()}: out of memory with a single pair; start again with a lower "
+                    "data.filter.max_pieces or a smaller model"
+                )
+            batches, halved = [half for batch in batches for half in batch.halves()], True
+            problem = f"{self._place()}: out of memory with {largest} pairs; retrying in halves"
+            self.log.say(Caution(f"{problem} (a smaller training.batch_tokens avoids this)"))
+        self.accumulation.finish()
+        assert nll is not None
+        return self.world.sum(nll), halved
+
+    def _passes(self, batches: Sequence[Batch], tokens: int) -> Tensor | None:
+        """Add up the gradients of this process's batches; return their negative log-likelihood, None out of memory."""
+        nll = torch.zeros((), dtype=torch.float64)
+        try:
+            for batch in batches:
+                nll = nll + self.gradients(batch, tokens, self.progress.update)
+                self.accumulation.add()
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            return None
+        return nll
 
     def _set_rate(self) -> float:
         """Set and return the learning rate of the next update."""

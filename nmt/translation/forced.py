@@ -11,7 +11,7 @@ from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
-from nmt.messages import counted
+from nmt.messages import counted, silent
 from nmt.model import Network
 from nmt.search import length_penalty
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, windows
@@ -21,10 +21,6 @@ BATCH_TOKENS = 4096
 vocabulary at each of them."""
 Warn = Callable[[str, int, str], None]
 """Receives a side, ``source`` or ``target``, the number of a pair, from 1, and what is wrong with that side of it."""
-
-
-def no_warning(side: str, number: int, problem: str) -> None:
-    """Discard a warning."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ def force(
     max_target: int = 1000,
     batch_tokens: int = BATCH_TOKENS,
     keep_attention: bool = True,
-    warn: Warn = no_warning,
+    warn: Warn = silent,
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 

@@ -13,7 +13,7 @@ from nmt.data.batching import Specials
 from nmt.data.tokenizer import Tokenizers
 from nmt.device import precision_of, release_freed_memory, resolve_device
 from nmt.errors import ConfigError, NmtWarning
-from nmt.messages import UNSEEN, Step
+from nmt.messages import UNSEEN, Step, silent
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import Hypothesis, Searchable, together
 from nmt.translation.options import SearchOptions
@@ -34,10 +34,6 @@ Warn = Callable[[int, str], None]
 """Receives the number of a line, from 1, and what is wrong with it."""
 CheckStop = Callable[[], None]
 """Called between two batches; raises ``Stopped`` if a stop was requested."""
-
-
-def no_warning(number: int, problem: str) -> None:
-    """Discard a warning."""
 
 
 def never_stop() -> None:
@@ -172,7 +168,7 @@ class Translator:
         first: int = 1,
         window: int = WINDOW,
         first_window: int = FIRST_WINDOW,
-        warn: Warn = no_warning,
+        warn: Warn = silent,
         check_stop: CheckStop = never_stop,
         progress: Step = UNSEEN,
     ) -> Iterator[Translation]:

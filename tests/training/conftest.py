@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -119,7 +119,7 @@ def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000
         def __getattr__(self, name: str) -> Any:
             return getattr(compute, name)
 
-    trainer.gradients = Spoilt()
+    trainer.gradients = cast(Any, Spoilt())
 
 
 def not_finite(kind: str) -> Fault:
