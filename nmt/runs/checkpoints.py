@@ -27,8 +27,6 @@ from nmt.runs.tensors import inspect, load_tensors, save_tensors, unshared
 if TYPE_CHECKING:
     from torch import Tensor
 
-UPDATE = "update"
-"""The metadata key of the number of updates."""
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """The names of checkpoints."""
 TRIES = 10
@@ -53,11 +51,9 @@ class Checkpoints:
         self.path = Path(path)
         self.checkpoints = self.path / "checkpoints"
 
-    def save(
-        self, name: str, model: "Mapping[str, Tensor]", training: TrainingCheckpoint | None = None, *, update: int = 0
-    ) -> None:
-        """Write a checkpoint, after ``update`` updates, beside its predecessor and then replace that; the predecessor
-        of ``last`` becomes ``previous``.
+    def save(self, name: str, model: "Mapping[str, Tensor]", training: TrainingCheckpoint | None = None) -> None:
+        """Write a checkpoint beside its predecessor and then replace that; the predecessor of ``last`` becomes
+        ``previous``.
 
         Raises CheckpointError if it cannot be written; its predecessor is then intact.
         """
@@ -69,7 +65,7 @@ class Checkpoints:
                 self.checkpoints.mkdir()  # without parents: a run that has vanished must not come back in parts
                 sync(self.path)
             aside.mkdir()
-            save_tensors(unshared(model), aside / "model.safetensors", {UPDATE: str(update)})
+            save_tensors(unshared(model), aside / "model.safetensors")
             if training is not None:
                 save_tensors(training.tensors, aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
@@ -142,12 +138,6 @@ class Checkpoints:
             return TrainingCheckpoint(load_tensors(tensors), read_json(state))
 
         return self.whole(name, read)
-
-    def update(self, name: str) -> int:
-        """The number of updates before a checkpoint was written; 0 if it does not say. Raises CheckpointError."""
-        contents = self.whole(name, lambda: inspect(self._verified(name, "model.safetensors")))
-        written = contents.metadata.get(UPDATE, "0")
-        return int(written) if written.isdecimal() and len(written) < 20 else 0
 
     def parameters(self, name: str) -> int:
         """The number of parameters of a checkpoint, all in fp32. Raises CheckpointError."""

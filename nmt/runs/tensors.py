@@ -96,8 +96,8 @@ def load_tensors(path: Path) -> "dict[str, Tensor]":
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
 
 
-def save_tensors(tensors: "Mapping[str, Tensor]", path: Path, metadata: dict[str, str] | None = None) -> None:
+def save_tensors(tensors: "Mapping[str, Tensor]", path: Path) -> None:
     """Write a safetensors file."""
     from safetensors.torch import save_file  # noqa: PLC0415
 
-    save_file(dict(tensors), path, metadata)
+    save_file(dict(tensors), path)

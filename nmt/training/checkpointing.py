@@ -47,7 +47,7 @@ class Checkpointing:
         if self.machine.device.type == "cuda":
             random["random.cuda"] = torch.cuda.get_rng_state(self.machine.device)
         training = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), asdict(progress))
-        self.run.save("last", self.model.state_dict(), training, update=progress.update)
+        self.run.save("last", self.model.state_dict(), training)
         self._drop_others(progress)  # not earlier: the previous ``last`` may need others
 
     def save_best(self, before: Progress, after: Progress) -> None:
@@ -56,10 +56,10 @@ class Checkpointing:
             return
         weights = self.model.state_dict()
         if after.best is not before.best:
-            self.run.save("best", weights, update=after.update)
+            self.run.save("best", weights)
         if self.config.average > 1:
             for candidate in set(after.kept) - set(before.kept):
-                self.run.save(candidate.checkpoint, weights, update=candidate.update)
+                self.run.save(candidate.checkpoint, weights)
 
     def restore(self, checkpoint: str) -> Progress:
         """Load the model, the optimizer and the random generators; return the progress. Raises CheckpointError."""
@@ -97,7 +97,7 @@ class Checkpointing:
         if "best" in damaged:
             others = self._candidates(progress)
             if others:
-                self.run.save("best", self.run.weights(others[0]), update=self.run.update(others[0]))
+                self.run.save("best", self.run.weights(others[0]))
             elif progress.finished(self.config):
                 raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
@@ -121,7 +121,7 @@ class Checkpointing:
         if self.machine.world.writes:
             # in an extended run ``best`` may be an older average
             best = mean if better else self.run.weights(names[0])
-            self.run.save("best", best, update=progress.update)
+            self.run.save("best", best)
         updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
         self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
         self.log.say(
