@@ -12,8 +12,7 @@ from nmt.evaluation.metrics import STATISTICS, Integers, Score
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.writing import Unit
 from nmt.pages.report.making import differing_settings, findings, right_to_left, samples
-from nmt.pages.report.measuring import choose
-from nmt.pages.report.reading import gold_groups, grouped, packed
+from nmt.pages.report.reading import choose, gold_groups, grouped, packed
 from nmt.pages.report.rendering import seven_bits
 from nmt.runs.directory import RunDirectory
 from tests.report_page.made_up import decoded, unpacked

@@ -86,11 +86,6 @@ class Plan:
         """Return the path of the files of the diagnosis, without their endings."""
         return self.output / ("diagnosis" if test == DEFAULT_TEST else f"{test}.why")
 
-    @property
-    def results(self) -> Path:
-        """The path of the files of the table, without their endings."""
-        return self.output / "results"
-
 
 def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -> Plan:
     """Resolve the configuration of every run of the experiment in ``file``.

@@ -85,8 +85,9 @@ def draw_all(plan: Plan, say: Say) -> str:
     found = results(plan, curves)
     page = markdown(list(map(_cells, found["rows"])))
     columns = [{key: value for key, value in row.items() if key != BY_SEED} for row in found["rows"]]
-    write_all(plan.results, {".csv": table(columns), ".md": f"{page}\n".encode(), ".json": numbers(found)})
-    say(f"results: {plan.results}.md, .csv and .json; runs and translations: {plan.output}")
+    stem = plan.output / "results"
+    write_all(stem, {".csv": table(columns), ".md": f"{page}\n".encode(), ".json": numbers(found)})
+    say(f"results: {stem}.md, .csv and .json; runs and translations: {plan.output}")
     return page
 
 

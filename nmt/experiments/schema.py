@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from nmt.config.loading import one_line, read_mapping
 from nmt.config.problems import explain
-from nmt.config.schema import Count, Positive, Section, Size, Text
+from nmt.config.schema import Count, Gold, Positive, Section, Size, Text
 from nmt.errors import ConfigError
 
 NAME = re.compile(r"\w[\w+-]*")
@@ -22,15 +22,6 @@ DEFAULT_TEST = "test"
 """The name of the base configuration's own test set."""
 
 Range = Annotated[tuple[Count, Count], Field(strict=False)]
-
-
-class Gold(Section):
-    """Word links that people have made for the pairs of a test set."""
-
-    links: Text
-    """A file: ``i-j`` for a sure link of source word i and target word j, ``ipj`` for a possible one."""
-    first: Annotated[int, Field(ge=0, le=1)] = 0
-    """Index of the first word."""
 
 
 class TestSet(Section):

@@ -50,17 +50,22 @@ class Decoding(Section):
             yield Problem("decoding.min_length_factor", text)
 
 
-class GoldAlignment(Section):
+class Gold(Section):
+    """Word alignments made by people."""
+
+    links: Text
+    """File with the links of each pair, ``i-j`` for a sure and ``ipj`` for a possible one."""
+    first: Annotated[int, Field(ge=0, le=1)] = 0
+    """Number of the first word in ``links``."""
+
+
+class GoldAlignment(Gold):
     """Sentence pairs with word alignments made by people, in aligned files."""
 
     source: Text
     """File with the source sentences."""
     target: Text
     """File with their translations."""
-    links: Text
-    """File with the links of each pair, ``i-j`` for a sure and ``ipj`` for a possible one."""
-    first: Annotated[int, Field(ge=0, le=1)] = 0
-    """Number of the first word in ``links``."""
     limit: Size | None = None
     """Read only the first ``limit`` pairs."""
 

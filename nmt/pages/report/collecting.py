@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nmt.config import Config, load_run_config
+from nmt.config import Config, load_run_config, schema
 from nmt.config.schema import FileCorpus
 from nmt.data.corpus import read_test_set
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.evaluation.alignment import Gold, read_gold
 from nmt.evaluation.by_length import Scoring, scoring
-from nmt.experiments import schema
 from nmt.experiments.plan import make_plan
 from nmt.experiments.schema import TestSet, load_experiment
 from nmt.files import printable, run_name

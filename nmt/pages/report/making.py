@@ -25,8 +25,7 @@ from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
 from nmt.evaluation.significance import Comparison, compare_overall
 from nmt.messages import Say
 from nmt.pages.report.collecting import Collected, Trained
-from nmt.pages.report.measuring import Measured, choose, measure
-from nmt.pages.report.reading import gold_groups, grouped, packed, read
+from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
 from nmt.runs.changes import flat
