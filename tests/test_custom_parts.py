@@ -21,7 +21,7 @@ from nmt.model.attention import Attention, ScoredAttention
 from nmt.model.cells import Cell
 from nmt.model.decoders import Decoder
 from nmt.model.encoders import Encoder
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.comparison import differences
 from tests.small_run import options, train

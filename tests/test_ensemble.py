@@ -18,7 +18,7 @@ from nmt.data.corpus import Pair
 from nmt.data.learning import learn
 from nmt.errors import ConfigError
 from nmt.search import Ensemble, Searchable, together
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_translator import ATTENTIONS, LINES, network, save_run
 

@@ -12,7 +12,7 @@ from nmt.cli.train import main as nmt_train
 from nmt.cli.translate import main as nmt_translate
 from nmt.config import Config
 from nmt.runs.loading import load_run
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.comparison import differences
 from tests.models import AFTER, model_config

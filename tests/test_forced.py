@@ -13,7 +13,7 @@ from nmt.data.corpus import Pair
 from nmt.model import Seq2Seq
 from nmt.search import Sampling
 from nmt.translation.forced import BLANK, ForcedDecoding, force
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from tests.small_translator import ATTENTIONS, BY_WORD, LINES, TOKENIZERS, network, translator_of
 
 CPU = torch.device("cpu")

@@ -16,7 +16,7 @@ from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.machine import Machine, Trial
 from nmt.training.objective import TeacherForcing
 from nmt.training.train import make_model
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from tests.models import ATTENTIONS, SOURCE, SPECIALS, TARGET, VARIANTS, model_config, random_batch
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED

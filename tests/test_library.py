@@ -18,7 +18,7 @@ from nmt.cli.evaluate import main as evaluate_command
 from nmt.cli.length_curve import main as curve_command
 from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.search import Sampling
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from tests.small_run import options
 
 TRAINING: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nmt.config import Config
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import metrics, options, train, write_corpus
 

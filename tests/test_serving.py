@@ -27,8 +27,8 @@ from nmt.pages import policy
 from nmt.pages.serving.app import About, application
 from nmt.pages.serving.batches import Answer, Batches, Limits, Refused, Request, parse, translating
 from nmt.pages.serving.server import LOCAL, known_hosts, listen, make_server
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_translator import LINES, network, save_run, translator_of
 

@@ -22,9 +22,17 @@ from nmt.fast import PlainSearch
 from nmt.fast.search_network import FastSearch
 from nmt.model.dropout import evaluating
 from nmt.search import Sampling
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import BLANK, Translation
-from nmt.translation.searching import FIRST_WINDOW, WINDOW, WINDOW_CHARACTERS, Line, lines_for, most_rows, side_by_side
+from nmt.translation.searching import (
+    FIRST_WINDOW,
+    WINDOW,
+    WINDOW_CHARACTERS,
+    Line,
+    SearchOptions,
+    lines_for,
+    most_rows,
+    side_by_side,
+)
 from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
 from tests.small_run import config, train

@@ -62,7 +62,7 @@ def score(
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import BLANK, force  # noqa: PLC0415
-    from nmt.translation.options import longest  # noqa: PLC0415
+    from nmt.translation.searching import longest  # noqa: PLC0415
 
     def warn(side: str, pair: int, problem: str) -> None:
         line, copy = divmod(pair - 1, n_best if side == "source" else 1)

@@ -35,7 +35,7 @@ from nmt.evaluation.figures.files import make_folder
 from nmt.translation.results import TranslatedHypothesis, Translation
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.translation.options import SearchOptions
+    from nmt.translation.searching import SearchOptions
 
 MOST_PICTURES = 100
 """Lines of which --pictures draws the attention."""
@@ -114,7 +114,7 @@ def translate(
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
     data = load_run_config(model[0]).data
     from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
-    from nmt.translation.options import SearchOptions  # noqa: PLC0415
+    from nmt.translation.searching import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
     from nmt.translation.watching import translate_watched  # noqa: PLC0415
 

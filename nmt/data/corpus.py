@@ -75,11 +75,6 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
-def links_digest(pattern: str) -> str:
-    """SHA-256 of the files of word links. Raises DataError if one cannot be read."""
-    return " ".join(map(file_sha256, matching(pattern)))
-
-
 def load_hub(corpus: HubCorpus) -> Any:
     """Load the split as a memory-mapped ``datasets.Dataset``. Raises DataError for any failure."""
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", corpus.hub) or Path(corpus.hub).exists():

@@ -16,11 +16,12 @@ import pyarrow as pa
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, LearnedTokenizer, Mix
 from nmt.cores import cores
 from nmt.data.cache import Say, cache_folder, cached
-from nmt.data.corpus import Pair, corpus_digest, corpus_name, links_digest, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_name, read_pairs
 from nmt.data.encoded import EncodedCorpus, TrainingSet
 from nmt.data.encoding import Recipe, encode_split, mapped
 from nmt.data.language_id import swapped_sides
 from nmt.data.learning import learn
+from nmt.data.lines import file_sha256, matching
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, refuse_missing_tag
 from nmt.errors import DataError, of_key
@@ -174,7 +175,7 @@ def _digests(data: Data) -> Digests:
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
         if corpus.links is not None:
             with of_key(f"data.{key}.links"):
-                digests[f"{key}.links"] = links_digest(corpus.links)
+                digests[f"{key}.links"] = " ".join(map(file_sha256, matching(corpus.links)))
     return digests
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from nmt.data.tokenizer import Tokenizers
+from nmt.messages import aligned
 
 KEPT = "kept"
 REASONS = (KEPT, "empty", "too_long_words", "too_long_pieces", "ratio", "copy", "duplicate")
@@ -77,10 +78,10 @@ def table(report: Mapping[str, Any]) -> str:
     corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}
     columns: dict[str, dict[str, Any]] = report["splits"] | corpora
     splits = list(columns.values())
-    rows = [("", list(columns))]
+    rows = [["", *columns]]
 
     def add(label: str, values: Iterable[int | None]) -> None:
-        rows.append((label, ["" if value is None else f"{value:,}" for value in values]))
+        rows.append([label, *("" if value is None else f"{value:,}" for value in values)])
 
     add("pairs read", (split["read"] for split in splits))
     for reason in REASONS[1:]:
@@ -95,14 +96,8 @@ def table(report: Mapping[str, Any]) -> str:
     for side in ("source", "target"):
         add(f"{side} words", (split[side]["words"] for split in splits))
         add(f"{side} pieces", (split[side]["pieces"] for split in splits))
-        rows.append((f"{side} pieces unknown", [f"{split[side]['unknown_rate']:.2%}" for split in splits]))
+        rows.append([f"{side} pieces unknown", *(f"{split[side]['unknown_rate']:.2%}" for split in splits)])
     histograms = [{(row["low"], row["high"]): row["pairs"] for row in split[HISTOGRAM]} for split in splits]
     for low, high in sorted(set().union(*histograms)):
         add(f"pairs of {low}-{high} source words", (histogram.get((low, high), 0) for histogram in histograms))
-
-    widths = [max(map(len, column)) for column in zip(*(cells for _, cells in rows), strict=True)]
-    margin = max(len(label) for label, _ in rows)
-    return "\n".join(
-        f"{label:<{margin}}" + "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        for label, cells in rows
-    )
+    return aligned(rows)

@@ -4,7 +4,7 @@ Shapes: S source pieces, T target pieces, I source words, J target words. A link
 word j, both counted from 0 among the whitespace words of the raw text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -163,15 +163,15 @@ class AlignmentScore:
     """Number of proposed links."""
 
 
-def score_alignments(gold: Sequence[Gold], proposed: Sequence[Set[Link]]) -> AlignmentScore:
+def score_alignments(gold: Sequence[Gold], proposed: Sequence[Collection[Link]]) -> AlignmentScore:
     """Compute AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), precision and recall of links A, sure S and possible P.
 
     A precision or recall without any links is 1.
     """
     links = sum(map(len, proposed))
     sure = sum(len(each.sure) for each in gold)
-    right = sum(len(each.possible & one) for each, one in zip(gold, proposed, strict=True))
-    right_sure = sum(len(each.sure & one) for each, one in zip(gold, proposed, strict=True))
+    right = sum(len(each.possible.intersection(one)) for each, one in zip(gold, proposed, strict=True))
+    right_sure = sum(len(each.sure.intersection(one)) for each, one in zip(gold, proposed, strict=True))
     rate = 1.0 - (right + right_sure) / (links + sure) if links + sure else 0.0
     return AlignmentScore(rate, right / links if links else 1.0, right_sure / sure if sure else 1.0, links)
 
@@ -184,11 +184,6 @@ def diagonal(source_words: int, target_words: int) -> Alignment:
 # --- attention --------------------------------------------------------------------------------------------------------
 
 
-def likeliest(weights: Sequence[Weights]) -> list[Alignment]:
-    """Link each target word to the source word it attends to most, given attention between words (J, I)."""
-    return [frozenset(likeliest_links(each)) for each in weights]
-
-
 def alignment_report(gold: GoldPairs, weights: Sequence[Weights]) -> dict[str, Any]:
     """Score attention between words, (J, I) for each pair, as word alignment, as a JSON object.
 
@@ -197,7 +192,7 @@ def alignment_report(gold: GoldPairs, weights: Sequence[Weights]) -> dict[str, A
     diagonals = [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in gold.pairs]
     links = {name: sum(len(getattr(each, name)) for each in gold.links) for name in ("sure", "possible")}
     return {
-        "likeliest": asdict(score_alignments(gold.links, likeliest(weights))),
+        "likeliest": asdict(score_alignments(gold.links, list(map(likeliest_links, weights)))),
         "diagonal": asdict(score_alignments(gold.links, diagonals)),
         "gold": {"pairs": len(gold.pairs), **links},
     }

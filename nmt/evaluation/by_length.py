@@ -20,7 +20,7 @@ from nmt.evaluation.metrics import (
     sentence_statistics,
 )
 from nmt.evaluation.writing import BinBy, BinnedBy, Unit, language_of, lengths, tokenizer_of_systems, unit_of
-from nmt.messages import Say
+from nmt.messages import Say, aligned
 
 MIN_SENTENCES = 30
 """A bin with fewer sentences is drawn hollow by default: its mean is weak evidence."""
@@ -237,15 +237,6 @@ def format_rows(rows: Sequence[LengthRow], lengths: str) -> str:
         for row in rows
     ]
     return aligned(cells)
-
-
-def aligned(cells: Sequence[Sequence[str]]) -> str:
-    """Align the cells of each column: the first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join([first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))])
-        for first, *rest in cells
-    )
 
 
 def format_scores(system: SystemScores) -> str:

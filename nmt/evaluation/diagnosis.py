@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.evaluation.alignment import Weights
-from nmt.evaluation.by_length import PERCENTILES, SEED, Bin, aligned
+from nmt.evaluation.by_length import PERCENTILES, SEED, Bin
 from nmt.evaluation.metrics import Floats, Integers, draws
 from nmt.evaluation.writing import Unit, units
+from nmt.messages import aligned
 
 THIRDS = 3
 """Parts of a sentence: early, middle, late."""

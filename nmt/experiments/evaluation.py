@@ -116,7 +116,7 @@ class Systems:
 
     def _translate(self, entry: Entry) -> Iterator[str]:
         """Load a run at once, and translate the source line by line, with warnings that name it."""
-        from nmt.translation.options import SearchOptions  # noqa: PLC0415
+        from nmt.translation.searching import SearchOptions  # noqa: PLC0415
         from nmt.translation.translator import Translator  # noqa: PLC0415
         from nmt.translation.watching import translate_watched  # noqa: PLC0415
 

@@ -25,7 +25,7 @@ from nmt.messages import Say, counted
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.translation.files import growing, made_from
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
 BY_SEED = "bleu_by_seed"

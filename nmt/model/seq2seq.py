@@ -79,16 +79,10 @@ class Seq2Seq(nn.Module):
 
     def step(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
         """Go one token further: previous (R,) ids -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
-        readout, state, weights = self.read(previous, state)
-        logits: Tensor = self.output(readout)
+        embedded = self.embed_target(previous.unsqueeze(1), state.position).squeeze(1)
+        readout, state, weights = self.decoder.step(embedded, state)
+        logits: Tensor = self.output(self.readout_dropout(readout))
         return logits.float().log_softmax(-1), state, weights
-
-    def read(self, previous: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """Go one token further up to the output layer: previous (R,) ids -> what it reads (R, O), state, attention."""
-        readout, state, weights = self.decoder.step(
-            self.embed_target(previous.unsqueeze(1), state.position).squeeze(1), state
-        )
-        return self.readout_dropout(readout), state, weights
 
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Run teacher forcing up to the output layer: (B, T) ids -> readouts (B, T, O), attention or None."""

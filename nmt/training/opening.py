@@ -94,9 +94,17 @@ def _reopen(
 
 
 def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], say: Say) -> tuple[str, Progress]:
-    """The checkpoint with which a run goes on up to ``updates``, and its progress. Raises the errors of resuming it
-    with other :func:`facts_of` it than it began with, or no more updates than it has made."""
-    refuse_other_data(run, read_manifest(run), facts)
+    """The checkpoint with which a run goes on up to ``updates``, and its progress.
+
+    Raises ConfigError for fewer updates than it has made, and for other text or tokenizers, by :func:`facts_of` it,
+    than it began with, that of BLEU among them: the scores of the checkpoints would not be comparable.
+    """
+    before, keys = read_manifest(run), ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
+    if changed := [key for key in keys if before.get(key) != facts[key]]:
+        raise ConfigError(
+            *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
+            "the text, or its language, has changed since the run started; restore it, or use a new --output",
+        )
     checkpoint = run.resumable(say)
     progress = saved_progress(run, checkpoint)
     refuse_fewer_updates(updates, progress)
@@ -181,18 +189,6 @@ def refuse_fewer_updates(updates: int, progress: Progress) -> None:
         raise ConfigError(
             f"training.updates: {updates}, but the run has already made {progress.update}; a run can be extended, not "
             "shortened: use a new --output"
-        )
-
-
-def refuse_other_data(run: RunDirectory, before: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    """Raise ConfigError if a run started, by its manifest ``before``, with other text or tokenizers, that of BLEU among
-    them: the scores of the checkpoints would not be comparable."""
-    keys = ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
-    changed = [key for key in keys if before.get(key) != facts[key]]
-    if changed:
-        raise ConfigError(
-            *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
-            "the text, or its language, has changed since the run started; restore it, or use a new --output",
         )
 
 

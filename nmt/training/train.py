@@ -32,7 +32,7 @@ from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
 from nmt.training.validation import ValidationSet, Validator, gold_pairs, translated
 from nmt.training.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
 StopRequest = AbstractContextManager[Callable[[], bool]]

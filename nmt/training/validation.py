@@ -18,7 +18,7 @@ from nmt.data.epochs import FirstPieces
 from nmt.data.tokenizer import Tokenizers
 from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError, of_key
-from nmt.evaluation.alignment import GoldPairs, likeliest, read_gold, score_alignments
+from nmt.evaluation.alignment import GoldPairs, likeliest_links, read_gold, score_alignments
 from nmt.evaluation.metrics import Evidence, scores_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, Say, counted, step
@@ -30,8 +30,7 @@ from nmt.training.progress import ValidationResult
 from nmt.training.reports import Log
 from nmt.training.world import in_shares
 from nmt.translation.forced import force, word_attention
-from nmt.translation.options import SearchOptions
-from nmt.translation.searching import WINDOW
+from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop
 
 FILMED, LONGEST_FILMED = 5, 40
@@ -153,7 +152,7 @@ class Validator:
     def _links(self, pairs: Sequence[Pair]) -> list[list[tuple[int, int]]]:
         """The likeliest links of each pair, as JSON holds them."""
         weights = word_attention(self.network, self.tokenizers, pairs, self.machine.device)
-        return [sorted(links) for links in likeliest(weights)]
+        return list(map(likeliest_links, weights))
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
         """Write the samples, and a frame of the film."""

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from nmt.errors import ConfigError
 from nmt.files import digest, read_json, sync, write_json
 from nmt.runs.directory import RunDirectory
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 
 SAME_RESULT = {"batch_tokens", "attention"}
 """Fields of ``SearchOptions`` that change no translation."""

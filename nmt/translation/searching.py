@@ -1,26 +1,30 @@
-"""Lines in windows, a window in batches, and the search for the translations of a batch."""
+"""Options of translation; lines in windows, a window in batches, and the search for the translations of a batch."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import torch
+from pydantic import Field, ValidationError
 
+from nmt.config.problems import explain
+from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS, Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
+from nmt.errors import ConfigError
 from nmt.search import (
     Hypothesis,
     Limits,
     Ruled,
+    Sampling,
     Searchable,
     beam_search,
     greedy_search,
     sample_search,
 )
-from nmt.translation.options import SearchOptions, longest
 
 WINDOW = 4096
 """Lines that are read ahead, to be sorted by length."""
@@ -31,6 +35,55 @@ WINDOW_CHARACTERS = 1 << 22
 
 T = TypeVar("T")
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+MORE_PIECES = 10
+"""Pieces that a translation may have in addition to the source's times ``max_length_factor``."""
+
+
+def longest(source: int, factor: float) -> int:
+    """Return the greatest length of a translation: its end symbol counts, that of the ``source`` pieces does not."""
+    return int(source * factor) + MORE_PIECES
+
+
+class SearchOptions(Decoding):
+    """How lines are translated: the section ``decoding``, and what a single call adds.
+
+    Raises ConfigError for unknown options, for values out of their bounds, and for options that contradict each other.
+    """
+
+    n_best: Annotated[int, Field(ge=1)] = 1
+    """Translations of each line, at most ``beam_size``."""
+    sampling: Sampling | None = None
+    """Sample instead of searching for the best; needs beam_size 1."""
+    attention: bool = False
+    """Keep the attention weights."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            problems = [explain(each, SearchOptions) for each in error.errors(include_url=False)]
+            raise ConfigError(*(f"decoding.{each}" for each in problems)) from None
+        if contradictions := [*map(str, self.contradictions()), *self._of_call()]:
+            raise ConfigError(*contradictions)
+
+    def _of_call(self) -> Iterator[str]:
+        """Find contradictions of what a call adds."""
+        if self.sampling is not None and self.beam_size != 1:
+            yield f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1"
+        if self.n_best > self.beam_size:
+            yield (
+                f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
+                f"use beam size {self.n_best} or more"
+            )
+
+    @classmethod
+    def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:
+        """Take the options of a configuration; an override that is None changes nothing."""
+        return cls(**dict(decoding) | {key: value for key, value in overrides.items() if value is not None})
+
 
 # --- windows and batches ----------------------------------------------------------------------------------------------
 
@@ -70,9 +123,9 @@ def batches(lines: Sequence[Line], options: SearchOptions, most: int) -> Iterato
     """
     start = 0
     while start < len(lines):
-        longest = lines[start].length
-        alike = bisect_right(lines, -3 * longest // 4, start, key=lambda line: -line.length) - start
-        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.beam_size * longest)))
+        length = lines[start].length
+        alike = bisect_right(lines, -3 * length // 4, start, key=lambda line: -line.length) - start
+        rows = min(max(alike, ROWS), most, max(1, options.batch_tokens // (options.beam_size * length)))
         yield lines[start : start + rows]
         start += rows
 

@@ -16,13 +16,13 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import UNSEEN, Step, silent
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import Hypothesis, Searchable, together
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.searching import (
     FIRST_WINDOW,
     WINDOW,
     WINDOW_CHARACTERS,
     Line,
+    SearchOptions,
     batches,
     most_rows,
     search_batch,

@@ -11,9 +11,8 @@ from contextlib import nullcontext
 
 from nmt.errors import NmtWarning
 from nmt.messages import UNSEEN, step
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
-from nmt.translation.searching import WINDOW
+from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import Translator
 
 BREAK = re.compile(r"(?<=[^\W\d_]{3})[.!?…][\"'”’»)\]]*\s+[\"'“‘«(\[¿¡]*(?=(\w))|[。！？]\s*(?=(\w))")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from nmt.config.schema import Kernels
 from nmt.device import keep_freed_memory
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 
 

@@ -20,8 +20,8 @@ from nmt.training.progress import Update, ValidationResult
 from nmt.training.reports import Log
 from nmt.training.train import make_model, make_trainer
 from nmt.training.trainer import Trainer
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import TranslatedHypothesis, Translation
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop
 from tests.small_run import config, translate
 

@@ -27,7 +27,7 @@ from nmt.training.progress import Candidate
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from nmt.translation.forced import word_attention
-from nmt.translation.options import SearchOptions
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.small_run import config, metrics, pickles, train
 from tests.training.conftest import Make, oracle, results

@@ -17,7 +17,7 @@ from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair
 from nmt.data.links import Link, piece_words
 from nmt.data.tokenizer import Ids, Tokenizer
-from nmt.evaluation.alignment import END, likeliest, score_alignments, word_weights
+from nmt.evaluation.alignment import END, likeliest_links, score_alignments, word_weights
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.diagnosis import MEASURES, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats, Integers, sentence_scores
@@ -27,8 +27,8 @@ from nmt.pages.report.collecting import Collected
 from nmt.pages.report.rendering import Reading, Words
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import force
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 
 FAILURES = MEASURES[-3:]
@@ -84,7 +84,8 @@ def measure(name: str, run: LoadedRun, collected: Collected, device: torch.devic
         )
         if each.attention is not None and collected.gold is not None:
             weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
-    aer = score_alignments(collected.gold, likeliest(weights)).error_rate if collected.gold and weights else None
+    links = list(map(likeliest_links, weights))
+    aer = score_alignments(collected.gold, links).error_rate if collected.gold and links else None
     return Measured(translations, scores, np.stack(measures), aer)
 
 

@@ -17,8 +17,8 @@ from starlette.exceptions import HTTPException
 from nmt.config.problems import explain
 from nmt.config.schema import Section
 from nmt.errors import ConfigError, Stopped
-from nmt.translation.options import SearchOptions
 from nmt.translation.results import Translation
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
 LOG = logging.getLogger(__name__)
