@@ -23,12 +23,6 @@ def test_attention_shows_each_weight_under_its_pieces() -> None:
     assert png(figure).startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("shape", [(2, 3), (0, 2)])
-def test_attention_must_fit_its_pieces(shape: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="for 2 target and 2 source pieces"):
-        AttentionMap(np.zeros(shape), ["a", "b"], ["c", "d"])
-
-
 def drawn(source: Sequence[str], target: Sequence[str], caption: Sequence[str] = ()) -> Figure:
     weights = np.random.default_rng(1).dirichlet(np.ones(len(source)), len(target))
     return draw_attention(AttentionMap(weights, source, target), caption=caption)

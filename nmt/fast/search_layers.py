@@ -7,20 +7,18 @@ Shapes: R rows, B sentences, S source positions, n sentences still being read, I
 """
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from nmt.fast.recurrent import recurrent_of
-from nmt.model.cells import Cell, GruCell, LstmCell, ResetBeforeGruCell, SsruCell
+from nmt.model.cells import Cell
 from nmt.model.encoders import RecurrentEncoder
 
 Linear = Callable[[Tensor], Tensor]
 """W x + b: (..., I) -> (..., O) in fp32 or finer; or the same for the embedding of a token, (...) ids -> (..., O)."""
 MakeLinear = Callable[[Tensor, Tensor], Linear]
 """Makes a layer of a weight (O, I) and a bias (O,)."""
-SteppedCell = GruCell | ResetBeforeGruCell | LstmCell | SsruCell
 
 
 def weight_and_bias(layer: nn.Module) -> tuple[Tensor, Tensor]:
@@ -41,7 +39,7 @@ class RecurrentStep:
     """
 
     def __init__(self, input_gates: nn.Linear, cell: Cell, inputs: MakeLinear, linear: MakeLinear) -> None:
-        self.cell = cast(SteppedCell, cell)
+        self.cell = cell
         self.inputs = inputs(*weight_and_bias(input_gates))
         self.recurrent = linear(*recurrent_of(cell))
 

@@ -22,7 +22,7 @@ from torch.nn import functional
 from nmt.device import autocast
 from nmt.fast.kernels.products import Int8Linear
 from nmt.fast.recurrent import STEPPED, reads, recurrent_of, writes
-from nmt.fast.search_layers import FastEncoder, Linear, RecurrentStep, SteppedCell, weight_and_bias
+from nmt.fast.search_layers import FastEncoder, Linear, RecurrentStep, weight_and_bias
 from nmt.model.attention import (
     AdditiveAttention,
     CosineAttention,
@@ -81,7 +81,7 @@ class FastSearch(Searchable[RecurrentState]):
         self.encoder = None
         if reads(encoder, STEPPED):
             self.encoder = FastEncoder(encoder, table=partial(self._table, source), linear=self._layer, dtype=self.high)
-        self.cell = cast(SteppedCell, decoder.cell)
+        self.cell = decoder.cell
         self.gates = decoder.embedding_gates.out_features
         self.upper = [RecurrentStep(layer.input_gates, layer.cell, self._layer, self._layer) for layer in decoder.above]
         self.above = decoder.above

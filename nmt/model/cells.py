@@ -5,7 +5,6 @@ The input's part of the gates is given, so that it can be computed for all steps
 Shapes: R rows, T steps, H hidden, G = ``gates`` * H, W = ``width`` * H.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -31,6 +30,9 @@ class Cell(nn.Module):
     """The state, in multiples of H."""
     groups: ClassVar[tuple[int, ...]] = ()
     """The gates that are normalized together, in multiples of H."""
+    recurrent: nn.Linear
+    """Makes the product, of the output of the state."""
+    recurrent_norm: nn.Module
 
     def __init__(self, options: schema.Recurrence) -> None:
         super().__init__()
@@ -48,9 +50,15 @@ class Cell(nn.Module):
     def _norm(self, groups: Sequence[int]) -> nn.Module:
         return GateNorm(self.hidden, groups) if self.normalized else nn.Identity()
 
-    @abstractmethod
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """Take one step: input_gates (R, G), state (R, W) -> state (R, W)."""
+        products = self.recurrent_norm(self.recurrent(self.output(state)))
+        return self.update(self.input_norm(input_gates), products, state)
+
+    def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
+        """Take a step whose product with the output of the state is given; other cells have a ``forward`` of their own:
+        (R, G), (R, ...), (R, W) -> state (R, W)."""
+        raise NotImplementedError
 
     def output(self, state: Tensor) -> Tensor:
         """Select what other layers read: (..., W) -> (..., H)."""
@@ -94,10 +102,6 @@ class GruCell(Cell):
         self.recurrent = self._of_state(3)  # U_r, U_z, U_n
         self.recurrent_norm = self._norm(self.groups)
 
-    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """input_gates (R, 3H), state (R, H) -> (R, H)."""
-        return self.update(self.input_norm(input_gates), self.recurrent_norm(self.recurrent(state)), state)
-
     def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
         """Take the step whose products U s are given: (R, 3H), (R, 3H), (R, H) -> (R, H)."""
         both = 2 * self.hidden
@@ -121,10 +125,6 @@ class ResetBeforeGruCell(Cell):
         self.candidate_recurrent = self._of_state(1)  # U_n
         self.recurrent_norm = self._norm((2,))
         self.candidate_norm = self._norm((1,))
-
-    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """input_gates (R, 3H), state (R, H) -> (R, H)."""
-        return self.update(self.input_norm(input_gates), self.recurrent_norm(self.recurrent(state)), state)
 
     def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
         """Take the step whose products U_r s and U_z s are given: (R, 3H), (R, 2H), (R, H) -> (R, H)."""
@@ -150,11 +150,6 @@ class LstmCell(Cell):
         self.recurrent = self._of_state(4)
         self.recurrent_norm = self._norm(self.groups)
         self.memory_norm = self._norm((1,))
-
-    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """input_gates (R, 4H), state (R, 2H) -> (R, 2H)."""
-        products = self.recurrent_norm(self.recurrent(self.output(state)))
-        return self.update(self.input_norm(input_gates), products, state)
 
     def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
         """Take the step whose products U h are given: (R, 4H), (R, 4H), (R, 2H) -> (R, 2H)."""

@@ -7,6 +7,7 @@ import torch
 
 from nmt.config.schema import Training
 from nmt.errors import CheckpointError, FileError
+from nmt.evaluation.metrics import format_values
 from nmt.messages import Caution
 from nmt.model import Seq2Seq
 from nmt.runs.checkpoints import TrainingCheckpoint
@@ -125,7 +126,7 @@ class Checkpointing:
         updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
         self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
         self.log.say(
-            f"average of the checkpoints of updates {', '.join(map(str, updates))}: {result}: "
+            f"average of the checkpoints of updates {', '.join(map(str, updates))}: {format_values(result.scores)}: "
             f"{'becomes' if better else 'does not become'} best"
         )
 

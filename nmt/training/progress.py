@@ -14,7 +14,7 @@ from nmt.data.batching import plan_by_length
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position
 from nmt.errors import ConfigError
-from nmt.evaluation.metrics import METRICS, format_values
+from nmt.evaluation.metrics import METRICS
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -73,9 +73,6 @@ class ValidationResult:
     def as_dict(self) -> dict[str, float]:
         """Return the measured values by name."""
         return {**self.scores, "seconds": self.seconds}
-
-    def __str__(self) -> str:
-        return format_values(self.scores)
 
 
 @dataclass(frozen=True)

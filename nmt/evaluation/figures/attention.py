@@ -37,7 +37,7 @@ MARGIN, BAR = 0.12, 0.48
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The attention of a system to a sentence. Raises ValueError if the weights do not fit the labels."""
+    """The attention of a system to a sentence."""
 
     weights: Weights
     """(T, S), in [0, 1]."""
@@ -45,12 +45,6 @@ class AttentionMap:
     target: Sequence[str]
     units: tuple[Side, Side] = ("pieces", "pieces")
     """What the labels of source and target are."""
-
-    def __post_init__(self) -> None:
-        expected = len(self.target), len(self.source)
-        if self.weights.shape != expected or not self.weights.size:
-            what = f"{expected[0]} target and {expected[1]} source {self.units[1]}"
-            raise ValueError(f"attention of shape {self.weights.shape} for {what}")
 
 
 def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Figure:
