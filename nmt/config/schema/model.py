@@ -9,7 +9,7 @@ from nmt.config.schema.attention import AnyAttention
 from nmt.config.schema.base import Choice, Fraction, Problem, Section
 from nmt.config.schema.decoders import DECODERS, GruDecoder
 from nmt.config.schema.encoders import ENCODERS, GruEncoder
-from nmt.config.schema.network import Decoder, Embeddings, Encoder, Part
+from nmt.config.schema.network import Decoder, Encoder, Network, Part
 
 
 class Dropout(Section):
@@ -50,11 +50,10 @@ AnyEncoder = Annotated[Encoder, Choice("gru", ENCODERS)]
 AnyDecoder = Annotated[Decoder, Choice("gru", DECODERS)]
 
 
-class Model(Section):
+class Model(Network):
     """Network."""
 
     attention: AnyAttention
-    embeddings: Embeddings = Embeddings()
     encoder: AnyEncoder = GruEncoder()
     decoder: AnyDecoder = GruDecoder()
     dropout: Dropout = Dropout()

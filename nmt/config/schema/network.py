@@ -1,7 +1,7 @@
 """What the parts of the ``model`` section have in common, and what they ask about each other."""
 
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Literal
 
 from nmt.config.schema.base import Problem, Section, Width
 
@@ -25,22 +25,6 @@ class Part(Section):
         yield from ()
 
 
-class Network(Protocol):
-    """The section ``model``, as far as its parts ask about each other."""
-
-    @property
-    def embeddings(self) -> Embeddings: ...  # noqa: D102
-
-    @property
-    def encoder(self) -> "Encoder": ...  # noqa: D102
-
-    @property
-    def attention(self) -> Part: ...  # noqa: D102
-
-    @property
-    def decoder(self) -> "Decoder": ...  # noqa: D102
-
-
 class Encoder(Part):
     """Options of every encoder; built around the ``model`` section."""
 
@@ -62,3 +46,12 @@ class Decoder(Part):
     def readout_width(self, embedding: int) -> int:
         """Width of what the output layer reads, for embeddings of this width."""
         return embedding
+
+
+class Network(Section):
+    """The section ``model``, as far as its parts ask about each other."""
+
+    attention: Part
+    embeddings: Embeddings = Embeddings()
+    encoder: Encoder
+    decoder: Decoder

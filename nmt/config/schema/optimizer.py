@@ -17,9 +17,11 @@ class Optimizer(Section):
     """Learning rate after warm-up."""
 
 
-class AdamConstants(Optimizer):
-    """Options of Adam and AdamW."""
+@OPTIMIZERS.register
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015)."""
 
+    type: Literal["adam"] = "adam"
     learning_rate: Positive = 1e-3
     """Learning rate after warm-up."""
     betas: Annotated[tuple[Fraction, Fraction], Field(strict=False)] = (0.9, 0.999)
@@ -29,17 +31,10 @@ class AdamConstants(Optimizer):
 
 
 @OPTIMIZERS.register
-class Adam(AdamConstants):
-    """Adam (Kingma & Ba 2015)."""
-
-    type: Literal["adam"] = "adam"
-
-
-@OPTIMIZERS.register
-class AdamW(AdamConstants):
+class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019)."""
 
-    type: Literal["adamw"]
+    type: Literal["adamw"]  # type: ignore[assignment]
     weight_decay: NotNegative = 0.01
     """Share by which an update shrinks the weights."""
 

@@ -46,7 +46,7 @@ class Transformer(Part):
     dropout: Fraction = 0.1
     """Probability that a unit of a sublayer's output is dropped."""
 
-    def contradictions(self, key: str, model: "Network") -> Iterator[Problem]:
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """A width that does not fit the embeddings, or heads that cannot share it."""
         embedding = model.embeddings.size
         if self.hidden != embedding:
@@ -65,7 +65,7 @@ class TransformerEncoder(Transformer, Encoder):
 class TransformerDecoder(Transformer, Decoder):
     """Transformer decoder, with ``attention: {type: transformer}``."""
 
-    def contradictions(self, key: str, model: "Network") -> Iterator[Problem]:
+    def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """An attention of another kind."""
         if model.attention.type != "transformer":
             text = f"does not fit {key}.type 'transformer'; use attention: {{type: transformer}}"
