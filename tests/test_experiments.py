@@ -21,7 +21,7 @@ from nmt.evaluation.by_length import UNTRAINED
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.results import _cells, draw_all, is_translated, translate_all
-from nmt.experiments.running import Job, remaining, run_jobs
+from nmt.experiments.running import remaining, run_jobs
 from nmt.experiments.schema import load_experiment
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot
@@ -303,7 +303,7 @@ def test_jobs_run_side_by_side_and_their_lines_are_labelled(module: str, tmp_pat
         if sum(" began " in each for each in said) == 2:
             gate.touch()  # only two at once can open it
 
-    jobs = [Job(label, (str(gate), code), module) for label, code in (("a", "0"), ("b", "3"), ("c", "0"))]
+    jobs = {label: (module, str(gate), code) for label, code in (("a", "0"), ("b", "3"), ("c", "0"))}
     assert run_jobs(jobs, 2, say, lambda: None, {"of the data"}) == {"a": 0, "b": 3, "c": 0}
     assert {f"{label}: ended" for label in "abc"} < set(said) and f"a: began {gate} 0" in said
     began = [number for number, line in enumerate(said) if "began" in line]
@@ -318,7 +318,7 @@ def test_a_stop_is_passed_on_and_nothing_else_is_started(module: str, tmp_path: 
         time.sleep(0.05)  # the handler is installed after the line
         return signal.SIGTERM if said else None
 
-    jobs = [Job(label, (str(tmp_path / "never"), "0"), module) for label in "ab"]
+    jobs = {label: (module, str(tmp_path / "never"), "0") for label in "ab"}
     codes = run_jobs(jobs, 1, said.append, stop)
     assert set(codes) == {"a"} and codes["a"] in (7, -signal.SIGTERM)
 

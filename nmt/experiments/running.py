@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from functools import partial
 from threading import Lock, Thread
 from typing import Protocol
 
@@ -68,7 +68,12 @@ def run_experiment(
             raise Stopped
 
     def train(wanted: Mapping[str, Options], said: Collection[str] = ()) -> None:
-        started = training_jobs(plan, wanted, *options)
+        started = {}
+        for run in plan.runs:
+            if run.label in wanted:
+                settings = (word for setting in run.settings for word in ("--set", setting))
+                arguments = ("--config", plan.base, *settings, "--output", str(run.path), *wanted[run.label], *options)
+                started[run.label] = ("nmt.cli.train", *arguments)
         # trainings choose what to show: their lines are results
         codes = run_jobs(started, jobs, lambda line: say(Result(line)), lambda: stop_request.signal, said)
         check_stop()
@@ -189,29 +194,8 @@ CHILD = (
 """A process that ends with its parent, however that ends: another call must not find an orphan training the run."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A command that is run in a process of its own."""
-
-    label: str
-    """Printed before each of its lines."""
-    arguments: tuple[str, ...]
-    module: str = "nmt.cli.train"
-    """Has ``main``."""
-
-
-def training_jobs(plan: Plan, unfinished: Mapping[str, Options], *options: str) -> list[Job]:
-    """Return the jobs that finish the runs by ``nmt-train``."""
-    jobs = []
-    for run in plan.runs:
-        if (own := unfinished.get(run.label)) is not None:
-            settings = [word for setting in run.settings for word in ("--set", setting)]
-            jobs.append(Job(run.label, ("--config", plan.base, *settings, "--output", str(run.path), *own, *options)))
-    return jobs
-
-
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Mapping[str, Sequence[str]],
     count: int,
     say: Say,
     stop_signal: Callable[[], int | None],
@@ -220,17 +204,18 @@ def run_jobs(
     """Run up to ``count`` jobs at a time, and pass on the lines that they print, except those that were ``said``
     before; return the exit code of each that was started.
 
+    A job is a process by its label, which begins each of its lines: a module that has ``main``, and its arguments.
     ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
     started, and the function waits for all of them.
     """
-    waiting, codes = list(jobs), dict[str, int]()
+    waiting, codes = dict(jobs), dict[str, int]()
     running: dict[str, tuple[subprocess.Popen[str], Thread]] = {}
     lock, stopped = Lock(), False
 
-    def relay(job: Job, line: str) -> None:
+    def relay(label: str, line: str) -> None:
         if line not in said:
             with lock:
-                say(f"{job.label}: {line}")
+                say(f"{label}: {line}")
 
     try:
         while waiting or running:
@@ -241,8 +226,8 @@ def run_jobs(
                 for process, _ in running.values():
                     process.send_signal(number)
             while waiting and len(running) < count:
-                job = waiting.pop(0)
-                running[job.label] = _start(job, relay)
+                label = next(iter(waiting))
+                running[label] = _start(waiting.pop(label), partial(relay, label))
             for label, (process, reader) in list(running.items()):
                 if process.poll() is not None:
                     reader.join(LAST_WORDS_SECONDS)  # a child of a killed process may keep the pipe open
@@ -255,10 +240,10 @@ def run_jobs(
     return codes
 
 
-def _start(job: Job, relay: Callable[[Job, str], None]) -> tuple["subprocess.Popen[str]", Thread]:
+def _start(job: Sequence[str], relay: Callable[[str], None]) -> tuple["subprocess.Popen[str]", Thread]:
     process = subprocess.Popen(
         # -P: a file of the working directory must not take the place of a module
-        [sys.executable, "-P", "-c", CHILD, str(os.getpid()), job.module, *job.arguments],
+        [sys.executable, "-P", "-c", CHILD, str(os.getpid()), *job],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -271,7 +256,7 @@ def _start(job: Job, relay: Callable[[Job, str], None]) -> tuple["subprocess.Pop
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                relay(job, line.rstrip())
+                relay(line.rstrip())
 
     reader = Thread(target=read, daemon=True)
     reader.start()
