@@ -1,12 +1,9 @@
 """BPE-dropout: its distribution, and that a segmentation is a function of the text and the seed."""
 
 import math
-import random
 from collections import Counter
-from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 import pytest
 
 from nmt.config.schema import LearnedTokenizer
@@ -62,28 +59,20 @@ def test_bpe_dropout_by_hand() -> None:
     assert {len(characters.sample("ab", seed)) for seed in range(50)} == {3}
 
 
-def test_merges_come_back_beside_a_new_neighbor(tokenizer: Tokenizer) -> None:
-    """Against a plain queue of merges: the score of a gap is forgotten when its merge is left out."""
-    segmentation, word = BpeDropout(tokenizer, 0.4), "badge" * 2
-    generator, scores_of = random.Random(1), tokenizer.scores()
+def test_a_merge_that_was_left_out_may_be_made_in_the_next_round() -> None:
+    """Of the merges of "▁abc", ▁a comes first: it is made in the first round with probability 1 - p, and if it was left
+    out and bc was made, in the second."""
 
-    def plain() -> int:
-        symbols, out = list(f"▁{word}"), [False] * len(word)
-        while True:
-            scores = [scores_of.get(a + b, -math.inf) for a, b in pairwise(symbols)]
-            score, place = max(((s, -i) for i, s in enumerate(scores) if not out[i]), default=(-math.inf, 0))
-            if score == -math.inf:
-                return len(symbols)
-            place = -place
-            if generator.random() < 0.4:
-                out[place] = True
-                continue
-            symbols[place : place + 2] = ["".join(symbols[place : place + 2])]
-            del out[place]
-            out[max(0, place - 1) : place + 1] = [False] * len(out[max(0, place - 1) : place + 1])
+    class Pieces:
+        unk_id = 9
+        normalized = staticmethod("▁{}".format)
+        piece_id = staticmethod(["▁a", "bc", "▁", "a", "b", "c"].index)
 
-    expected = np.array([plain() for _ in range(SAMPLES)])
-    found = np.array([len(segmentation.sample(word, seed)) for seed in range(SAMPLES)])
-    spread = math.sqrt((expected.var() + found.var()) / SAMPLES)
-    assert found.mean() == pytest.approx(expected.mean(), abs=4 * spread)
-    assert found.std() == pytest.approx(expected.std(), rel=0.1)
+        def scores(self) -> dict[str, float]:
+            return {"▁a": -1.0, "bc": -2.0, "▁": -9.0, "a": -9.0, "b": -9.0, "c": -9.0}
+
+    p = 0.3
+    segmentation = BpeDropout(cast(Tokenizer, Pieces()), p)
+    found = Counter(segmentation.sample("abc", seed)[0] == 0 for seed in range(SAMPLES))
+    made = (1 - p) + p * (1 - p) * (1 - p)
+    frequent(found, {True: made, False: 1 - made})

@@ -7,7 +7,6 @@ import random
 import re
 from collections.abc import Callable
 from itertools import groupby, pairwise
-from math import inf
 
 from nmt.data.links import MARK
 from nmt.data.tokenizer import Tokenizer
@@ -34,19 +33,16 @@ class BpeDropout:
         return [number for number, run in groupby(ids) for _ in ([number] if number == unknown else run)]
 
     def _merged(self, word: str, uniform: Callable[[], float]) -> list[str]:
-        """Merge the characters of a word, in order of the scores, then from left to right.
+        """Merge the characters of a word (algorithm 1).
 
-        A merge that was left out comes again if one of its symbols has been merged with its other neighbor.
+        Each round draws which merges are left out, and makes the one of the highest score, the leftmost of equals.
         """
         symbols = list(word)
-        scores = [self._scores.get(first + second, -inf) for first, second in pairwise(symbols)]  # of each merge
-        while (best := max(scores, default=-inf)) > -inf:
-            place = scores.index(best)
-            if uniform() < self._dropout:
-                scores[place] = -inf
-                continue
-            symbols[place : place + 2] = [symbols[place] + symbols[place + 1]]
-            del scores[place]
-            for left in range(max(0, place - 1), min(place + 1, len(scores))):
-                scores[left] = self._scores.get(symbols[left] + symbols[left + 1], -inf)
+        while merges := [
+            (score, -place)
+            for place, pair in enumerate(pairwise(symbols))
+            if (score := self._scores.get("".join(pair))) is not None and uniform() >= self._dropout
+        ]:
+            place = -max(merges)[1]
+            symbols[place : place + 2] = ["".join(symbols[place : place + 2])]
         return symbols
