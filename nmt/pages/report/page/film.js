@@ -119,9 +119,9 @@ function filmPanel(report, go) {
       );
       const own = rows.join("\n");
       const heat = heatMap({
-        point: (/** @type {number} */ row) => light(row, own),
+        point: (/** @type {number} */ at) => light(at, own),
         leave: () => light(-1, own),
-        choose: (/** @type {number} */ row) => light(row, own),
+        choose: (/** @type {number} */ at) => light(at, own),
       });
       const note = element("p", { class: "note" });
       const picture = figure(element("bdi", {}, name), heat.node, note);
@@ -150,9 +150,9 @@ function filmPanel(report, go) {
     note.textContent = `Update ${film.updates[frame].toLocaleString("en")}: ${scores}`;
   }
 
-  /** Light a row in all systems that have the same rows. @param {number} row @param {string} rows */
-  function light(row, rows) {
-    for (const { heat, rows: own, weights } of screens) heat.light(...(own === rows ? [row, weights[row]] : [-1]));
+  /** Light a row in all systems that have the same rows. @param {number} at @param {string} rows */
+  function light(at, rows) {
+    for (const { heat, rows: own, weights } of screens) heat.light(...(own === rows ? [at, weights[at]] : [-1]));
   }
 
   return { body, update };

@@ -149,11 +149,11 @@ function livePanel(report, go) {
 
   /** @param {Translator} translator @param {LiveRequest} request @returns {Answer} */
   function attempt(translator, { system, text: sentence, wanted }) {
-    const { views: names } = systemOf(system);
+    const [view] = systemOf(system).views;
     try {
       const size = sourceSize(translator, sentence);
       const clamps = new Map([...wanted.clamps].filter(([, row]) => row.length === size)); // others are of another text
-      const shown = { view: names[0], languages: report.languages };
+      const shown = { view, languages: report.languages };
       return { reading: liveReading(translator, sentence, { ...wanted, clamps }, shown) };
     } catch (error) {
       return { problem: error instanceof Error ? error.message : String(error) };
