@@ -5,10 +5,7 @@ import json
 import math
 import re
 import shutil
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -218,20 +215,17 @@ def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> None:
-    from tests.browser import opened  # it skips without selenium
+    from tests.browser import opened, served  # it skips without selenium
 
     export_web(run, tmp_path / "page")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "page"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server, opened() as page:
-        Thread(target=server.serve_forever, daemon=True).start()
-        page.driver.get(f"http://127.0.0.1:{server.server_port}/")
+    with served(tmp_path / "page") as address, opened() as page:
+        page.driver.get(address)
         page.until("return document.querySelector('output').textContent === ''")
         page.driver.find_element("id", "text").send_keys("oak elm\n<b>fir</b>")
         expected = [each.text for each in Translator.load(run).translate(["oak elm", "<b>fir</b>"], beam_size=1)]
         page.until("return document.querySelector('output').textContent.includes('\\n')")
         assert page.js("return document.querySelector('output').textContent").split("\n") == expected
         assert not page.js("return document.querySelector('output').children.length")
-        server.shutdown()
 
 
 @pytest.mark.parametrize(("bits", "largest"), [(8, 127), (12, 2047)])
