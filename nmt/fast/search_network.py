@@ -115,20 +115,14 @@ class FastSearch(Searchable[RecurrentState]):
         """As ``Seq2Seq.encode``."""
         if self.encoder is None:
             with autocast(source.device, self.precision):
-                return self.model.encode(source, lengths).map(self._high)
+                return self.model.encode(source, lengths).map(in_type(self.high))
         return Memory(*self.encoder(source, lengths), source_mask(lengths, source.size(1), source.device))
-
-    def _high(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.high) if tensor.is_floating_point() else tensor
-
-    def _own(self, tensor: Tensor) -> Tensor:
-        """In the type of the network's parameters, which may be float64."""
-        return tensor.to(self.model.output.weight.dtype) if tensor.is_floating_point() else tensor
 
     def start(self, memory: Memory, beam_size: int = 1) -> RecurrentState:
         """As ``Seq2Seq.start``; before a search with a beam, what reads a context is applied to the annotations."""
         with autocast(memory.summary.device, self.precision):
-            state = cast(RecurrentState, self.model.start(memory.map(self._own))).map(self._high)
+            own = in_type(self.model.output.weight.dtype)  # which may be float64
+            state = cast(RecurrentState, self.model.start(memory.map(own))).map(in_type(self.high))
         memory = state.memory
         if self.units:
             memory = replace(memory, keys=_exp(-2 * cast(Tensor, memory.keys)))
@@ -183,6 +177,11 @@ class FastSearch(Searchable[RecurrentState]):
         logits = self.logits(readout).float()
         log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: half the memory to go through
         return log_probs, state.advanced(hidden=hidden, upper=upper, attentional=fed), weights
+
+
+def in_type(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """Make what converts numbers with a fraction to a type."""
+    return lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
 def none_of(memory: Memory) -> Tensor:

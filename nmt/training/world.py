@@ -9,7 +9,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -131,11 +131,9 @@ def seed_apart(world: World, seed: int, update: int) -> None:
 
 def stop_together(world: World, check_stop: Callable[[], None]) -> None:
     """Raise Stopped in all processes if ``check_stop`` raises it in one."""
-    try:
+    asked = True
+    with suppress(Stopped):
         check_stop()
-    except Stopped:
-        asked = True
-    else:
         asked = False
     if world.any(asked):
         raise Stopped

@@ -15,16 +15,7 @@ from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS, Specials, pad_source
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
-from nmt.search import (
-    Hypothesis,
-    Limits,
-    Ruled,
-    Sampling,
-    Searchable,
-    beam_search,
-    greedy_search,
-    sample_search,
-)
+from nmt.search import Hypothesis, Limits, Ruled, Sampling, Searchable, beam_search, greedy_search, sample_search
 
 WINDOW = 4096
 """Lines that are read ahead, to be sorted by length."""
