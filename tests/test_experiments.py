@@ -122,10 +122,10 @@ def test_runs_lie_by_system_or_by_system_and_seed(tmp_path: Path) -> None:
     assert [run.label for run in seeds.runs] == ["none:1", "none:7", "bahdanau:1", "bahdanau:7"]
     assert seeds.runs[1].path == out / "none" / "seed-7" and seeds.runs[1].config.seed == 7
     assert len(seeds.runs_of("none")) == 2
-    assert seeds.only(["none"]).runs == seeds.runs[:2]
-    assert seeds.only(["none:7", "bahdanau:1"]).runs == seeds.runs[1:3]
+    assert seeds.select(["none"], "--only") == seeds.runs[:2]
+    assert seeds.select(["none:7", "bahdanau:1"], "--only") == seeds.runs[1:3]
     with pytest.raises(ConfigError, match="--only none:3: no such system or NAME:SEED; choose one of: none, none:1"):
-        seeds.only(["none:3"])
+        seeds.select(["none:3"], "--only")
 
 
 def test_where_test_sets_are_translated(tmp_path: Path) -> None:

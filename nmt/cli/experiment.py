@@ -1,6 +1,7 @@
 """nmt-experiment: systems x seeds x test sets from one YAML file."""
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -54,7 +55,7 @@ def experiment(
     plan = make_plan(described, config, set or [])
     overwritten = plan.select(overwrite or (), "--overwrite")
     if only:
-        plan = plan.only(only)
+        plan = replace(plan, runs=plan.select(only, "--only"))
         if others := [run.label for run in overwritten if run not in plan.runs]:
             raise ConfigError(f"--overwrite {', '.join(others)}: has no effect with --only {' --only '.join(only)}")
     plan = readable_tests(plan, say)

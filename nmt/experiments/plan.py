@@ -62,10 +62,6 @@ class Plan:
             raise ConfigError(*(f"{option} {name}: {problem}" for name in unknown))
         return tuple(run for run in self.runs if run.system in names or run.label in names)
 
-    def only(self, names: Sequence[str]) -> "Plan":
-        """Return the part with the runs of these names."""
-        return replace(self, runs=self.select(names, "--only"))
-
     def translations(self, run: Run, test: str) -> Path:
         """Return the file with the translations of a test set by a run."""
         if self.translated_in_training(run, test):

@@ -26,16 +26,13 @@ Layers = Annotated[int, Field(ge=1, le=64)]
 Cores = Annotated[int, Field(ge=1, le=1024)]
 Count = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-
-
 LARGEST_NUMBER = 1e30
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
-LARGEST_BEAM = 1000
 LARGEST_VOCABULARY = 250_000
 """Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
-Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
+Beam = Annotated[int, Field(ge=1, le=1000)]
 Pieces = Annotated[int, Field(ge=1, le=1 << 24)]
 LengthPenalty = Annotated[float, Field(ge=0, le=10)]
 

@@ -84,12 +84,9 @@ class Mix(Section):
     """Weight of each corpus by its name; 0.5 reads each pair in every second epoch."""
 
 
-CORPUS_KINDS = ("source", "tsv", "jsonl", "hub")
-
-
 def _kind(value: Any) -> str:
     """The key that only one kind of corpus has; "source" for a value without one."""
-    return next((key for key in CORPUS_KINDS if _has(value, key)), "source")
+    return next((key for key in ("source", "tsv", "jsonl", "hub") if _has(value, key)), "source")
 
 
 def _training_kind(value: Any) -> str:

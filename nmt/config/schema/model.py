@@ -44,8 +44,6 @@ class PaperInitialization(Section):
 
 
 AnyInitialization = Annotated[XavierInitialization | UniformInitialization | PaperInitialization, Choice("xavier")]
-
-
 AnyEncoder = Annotated[Encoder, Choice("gru", ENCODERS)]
 AnyDecoder = Annotated[Decoder, Choice("gru", DECODERS)]
 

@@ -107,8 +107,6 @@ def parse(body: bytes, limits: Limits) -> Request:
 
 Answer = list[tuple[Translation, str | None]]
 """The translation of each line, and what is wrong with the line, if anything."""
-
-
 Translate = Callable[[Sequence[str], Request, CheckStop], Answer]
 """Translates a batch: the lines of several requests that ask for the same, and one of these requests. It calls
 ``check_stop`` now and then, which raises Stopped when nobody waits any more."""
