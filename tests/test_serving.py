@@ -210,12 +210,14 @@ def test_slow_requests_are_ended() -> None:
         assert client.translate({"text": "a"}).status == 200
 
 
-def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_longest() -> None:
+@pytest.mark.parametrize("begun", [b"", HEAD + b"Content-Length: 99\r\n\r\n{"], ids=["nothing", "a body"])
+def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_longest(begun: bytes) -> None:
     translate = Fake(opened=False)
     with serving(translate, replace(LIMITS, connections=2, arrival=60.0)) as client, ThreadPoolExecutor(3) as pool:
         connections = client.server.server_state.connections
         with socket.create_connection(("127.0.0.1", client.port), timeout=10) as first:
-            until(lambda: len(connections) == 1)
+            first.sendall(begun)
+            until(lambda: [each.cycle is not None for each in connections] == [bool(begun)])  # type: ignore[union-attr]
             with socket.create_connection(("127.0.0.1", client.port)):
                 until(lambda: len(connections) == 2)
                 assert client.ask("GET", "/health").status == 200

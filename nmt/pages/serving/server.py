@@ -54,6 +54,8 @@ def protocol(limits: Limits) -> type[H11Protocol]:
     class Connection(H11Protocol):
         _timer: asyncio.TimerHandle | None = None
         """Runs while the client is waited for."""
+        _since = 0.0
+        """When it began."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -63,9 +65,14 @@ def protocol(limits: Limits) -> type[H11Protocol]:
 
         def data_received(self, data: bytes) -> None:
             if self.cycle is None or self.cycle.more_body:  # what follows the request is dropped
+                began = self.cycle is not None
                 super().data_received(data)
-                if self.cycle is not None and not self.cycle.response_complete:
-                    self._stop_waiting()  # the application limits the time for the body
+                if self.cycle is None or self.cycle.response_complete:
+                    return
+                if not self.cycle.more_body:
+                    self._stop_waiting()
+                elif not began:
+                    self._wait(limits.arrival + 1)  # for the body; the application refuses a late one before
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
@@ -78,13 +85,14 @@ def protocol(limits: Limits) -> type[H11Protocol]:
         def _make_room(self) -> None:
             """Close the connections whose clients have been waited for longest, unless all wait for their answers."""
             others = (each for each in self.connections if isinstance(each, Connection) and each is not self)
-            timers = {each: each._timer.when() for each in others if each._timer is not None}
-            for each in sorted(timers, key=lambda each: timers[each])[: len(self.connections) - limits.connections]:
+            waiting = [each for each in others if each._timer is not None]
+            for each in sorted(waiting, key=lambda each: each._since)[: len(self.connections) - limits.connections]:
                 self.connections.discard(each)
                 each.transport.abort()
 
         def _wait(self, seconds: float) -> None:
             self._stop_waiting()
+            self._since = self.loop.time()
             self._timer = self.loop.call_later(seconds, self.transport.abort)
 
         def _stop_waiting(self) -> None:
