@@ -15,10 +15,10 @@ import torch
 import measure_web
 from nmt.cli.export import main as export
 from nmt.config import dump_config, load_run_config, schema
-from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
-from nmt.pages.web.exporting import CELLS, SCORES, export_web, quantized, refuse_unknown_parts
+from nmt.pages.web.exporting import CELLS, SCORES, export_web, quantized, refuse_unknown_parts, refuse_unknown_pieces
 from nmt.runs.tensors import load_tensors, save_tensors, unshared
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, RECURRENT, forward, model_config, small_model
@@ -101,19 +101,33 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS.keys())
 def test_pieces_are_those_of_sentencepiece(options: dict[str, Any], tmp_path: Path) -> None:
-    learned = io.BytesIO()
-    special: dict[str, Any] = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "hard_vocab_limit": False}
-    some = [line for line in TEXT if "\ud83d" not in line][:4] * 3  # the others have unknown characters
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(some), model_writer=learned, vocab_size=150, minloglevel=2, **special, **options
-    )
-    tokenizer = Tokenizer(learned.getvalue())
+    tokenizer = learned(**options)
+    refuse_unknown_pieces(Tokenizers(tokenizer, tokenizer))
     tokenizer.save(tmp_path / "source.model")
     found = ask("pieces", model=str(tmp_path / "source.model"), lines=TEXT)
     lines = [line.replace("\ud83d", "\ufffd") for line in TEXT]  # half of a pair, as every encoder writes it
     ids = tokenizer.encode(lines)
     assert [each["ids"] for each in found] == ids
     assert [each["text"] for each in found] == [tokenizer.decode(each) for each in ids]
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"), [("byte_fallback", "falls back to bytes"), ("treat_whitespace_as_suffix", "spaces as suffix")]
+)
+def test_a_tokenizer_that_the_engine_does_not_run_is_refused(option: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^target\.model: .*{reason}"):
+        refuse_unknown_pieces(Tokenizers(learned(), learned(**{option: True}, vocab_size=400)))
+
+
+def learned(**options: Any) -> Tokenizer:
+    """A tokenizer that has learned some of the text."""
+    model = io.BytesIO()
+    special: dict[str, Any] = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "hard_vocab_limit": False}
+    some = [line for line in TEXT if "\ud83d" not in line][:4] * 3  # the others have unknown characters
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(some), model_writer=model, minloglevel=2, **special, **({"vocab_size": 150} | options)
+    )
+    return Tokenizer(model.getvalue())
 
 
 @pytest.fixture(scope="module")

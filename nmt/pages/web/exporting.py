@@ -29,7 +29,8 @@ EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", r
 def export_web(run: str | Path, output: Path) -> int:
     """Write the engine, the weights, the tokenizers and a page that uses them; return the bytes of all files.
 
-    Raises CheckpointError for a run that cannot be used, ConfigError for a network that the engine does not run.
+    Raises CheckpointError for a run that cannot be used, ConfigError for a network or a tokenizer that the engine does
+    not run.
     """
     parts = exported(load_run(run, torch.device("cpu")))
     output.mkdir(parents=True, exist_ok=True)
@@ -46,9 +47,10 @@ def exported(run: LoadedRun, bits: int = 12) -> dict[str, bytes]:
     """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
 
     ``bits`` are those of a weight, 8 or 12.
-    Raises ConfigError for a network that the engine does not run.
+    Raises ConfigError for a network or a tokenizer that the engine does not run.
     """
     refuse_unknown_parts(run.config.model)
+    refuse_unknown_pieces(run.tokenizers)
     parts = {
         "model.safetensors": save(quantized(unshared(run.model.state_dict()), bits)),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
@@ -69,6 +71,18 @@ def refuse_unknown_parts(model: schema.Model) -> None:
             problems.append(f"model.attention.score: the engine has {', '.join(SCORES)}, not '{kind}'")
     elif attention.type != "none":
         problems.append(f"model.attention.type: the engine has no attention '{attention.type}'")
+    if problems:
+        raise ConfigError(*problems)
+
+
+def refuse_unknown_pieces(tokenizers: Tokenizers) -> None:
+    """Raise ConfigError for a tokenizer that the engine does not run, with its file in the run and the reason."""
+    problems = []
+    for side, tokenizer in tokenizers.sides():
+        if "<0x00>" in tokenizer.scores():
+            problems.append(f"{side}.model: falls back to bytes, which the engine does not; learn one without")
+        if tokenizer.normalized("a").endswith("▁"):
+            problems.append(f"{side}.model: treats spaces as suffixes, which the engine does not; learn one without")
     if problems:
         raise ConfigError(*problems)
 
