@@ -2,19 +2,24 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import numpy as np
 import pytest
+import torch
 from selenium.webdriver.common.keys import Keys
 
+from nmt.pages.report.rendering import render
+from nmt.pages.web.exporting import exported
+from nmt.runs.loading import load_run
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 from tests.browser import Page, axe_source
 from tests.report_page.made_up import HEADS, LUONG, VECTOR
-from tests.report_page.shown import painted, state
+from tests.report_page.shown import REPORT, painted, state
 
 LINE = "oak elm ash yew"
 Translate = Callable[..., Translation]
@@ -194,12 +199,43 @@ def test_half_of_a_character_is_replaced(page: Page, live: Path) -> None:
 
 
 def test_a_state_is_a_link(page: Page, live: Path) -> None:
-    fragment = at(beam=3, unit="pieces", step=2, look="beam", prefix="▁YEW", clamps="1:0,0,1,0,0")
+    fragment = at(beam=3, unit="pieces", step=1.5, look="beam", prefix="▁YEW", clamps="1:0,0,1,0,0")
     opened(page, live, fragment)
     page.until(f"return document.querySelectorAll('{PANEL} .changes button').length === 2")
     assert page.text(f"{PANEL} .step-head h3").startswith("Piece 2 ")
     assert page.text(f"{PANEL} .weights").split(" attends to ")[1].startswith("▁ash 1.00")
     assert page.find(f"{PANEL} .tree").is_displayed()
+
+
+def test_back_shows_the_sentence_of_the_translations(page: Page, live: Path) -> None:
+    opened(page, live, at())
+    page.choose("Beam", "2")
+    box = page.find(f"{PANEL} textarea")
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys("fig bay")
+    page.until("return location.hash.includes('fig')")
+    page.driver.back()
+    page.until("return !location.hash.includes('fig')")
+    assert box.get_property("value") == LINE
+
+
+def test_nothing_is_chosen_in_the_translation_of_another_sentence(page: Page, live: Path) -> None:
+    opened(page, live, at(unit="pieces", step=2))
+    inert = f"document.querySelector('{PANEL} .candidates').closest('[inert]')"
+    page.until(f"return !{inert}")
+    box = f"const box = document.querySelector('{PANEL} textarea'); box.value = 'yew yew';"
+    assert page.js(f"{box} box.dispatchEvent(new Event('input')); return {inert}")
+    page.until(f"return !{inert}")
+
+
+def test_a_system_that_cannot_load_keeps_no_other_waiting(page: Page, runs: dict[str, Path], tmp_path: Path) -> None:
+    engine = exported(load_run(runs[LUONG], torch.device("cpu")))
+    file = tmp_path / "damaged.html"
+    damaged = engine | {"source.model": b"\x12\x03\xc0\x01\x01"}  # treats spaces as suffixes
+    file.write_text(render(replace(REPORT, engines={LUONG: damaged, VECTOR: engine, HEADS: "made up"})), "utf-8")
+    opened(page, file, at("oak"))
+    shown = texts(page)
+    assert "spaces as suffixes" in shown[LUONG] and shown[VECTOR] == "OAK"
 
 
 def test_a_stored_sentence_can_be_changed(page: Page, live: Path) -> None:
@@ -222,7 +258,7 @@ def test_weights_in_an_address(page: Page, live: Path) -> None:
     page.open(live)
     again = "return formatClamps(parseClamps(arguments[0]))"
     assert page.js(again, "3:0.25,0,0.75;4:1,0,0") == "3:0.25,0,0.75;4:1,0,0"
-    for text in ("", "x", "1:", "1:0.5", "-1:1,0", "1.5:1,0", "1:2,0", "1:a,b", "1:NaN,1", ";;:"):
+    for text in ("", "x", "1:", "1:0.5", "-1:1,0", "1.5:1,0", "1:2,0", "1:1,1", "1:0,0", "1:a,b", "1:NaN,1", ";;:"):
         assert page.js(again, text) == "", text
 
 

@@ -173,7 +173,7 @@ function explored(report, sentence, system, state) {
     links, // gold ones, of words
     gold: joined ? links : linksOfPieces(links, sourceWords, output.target_words),
     sourceRtl: report.languages.source_rtl,
-    step: numberIn(state, "step", 1, groups.length, 1) - 1,
+    step: Math.round(numberIn(state, "step", 1, groups.length, 1)) - 1,
   };
 }
 

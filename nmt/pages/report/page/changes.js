@@ -37,6 +37,10 @@ function parseClamps(text) {
     return /** @type {[number, number[]]} */ ([Number(step), row.split(",").map(Number)]);
   });
   const valid = (/** @type {[number, number[]]} */ [step, row]) =>
-    Number.isInteger(step) && step >= 0 && row.length > 1 && row.every((weight) => weight >= 0 && weight <= 1);
+    Number.isInteger(step) &&
+    step >= 0 &&
+    row.length > 1 &&
+    row.every((weight) => weight >= 0) &&
+    Math.abs(row.reduce((sum, weight) => sum + weight, 0) - 1) < 0.01;
   return new Map(pairs.filter(valid));
 }

@@ -139,18 +139,18 @@ function livePanel(report, go) {
     for (const request of requests) {
       const key = requestKey(request);
       if (answers.has(key)) continue;
-      const translator = await load(request.system);
       await new Promise((resume) => setTimeout(resume)); // what was typed is shown first
       if (own !== turn) return;
-      answers.set(key, attempt(translator, request));
+      answers.set(key, await attempt(request));
       draw();
     }
   }
 
-  /** @param {Translator} translator @param {LiveRequest} request @returns {Answer} */
-  function attempt(translator, { system, text: sentence, wanted }) {
+  /** @param {LiveRequest} request @returns {Promise<Answer>} */
+  async function attempt({ system, text: sentence, wanted }) {
     const [view] = systemOf(system).views;
     try {
+      const translator = await load(system);
       const size = sourceSize(translator, sentence);
       const clamps = new Map([...wanted.clamps].filter(([, row]) => row.length === size)); // others are of another text
       const shown = { view, languages: report.languages };
@@ -175,7 +175,7 @@ function livePanel(report, go) {
   /** @param {State} next */
   function update(next) {
     state = next;
-    if (document.activeElement !== text) text.value = source();
+    if (oneLine(text.value) !== source()) text.value = source();
     controls.beam.set(choice(state, "beam", BEAMS));
     controls.unit.set(choice(state, "unit", ["words", "pieces"]));
     if (live.length && source().trim()) {
@@ -210,6 +210,8 @@ function livePanel(report, go) {
       below.hidden = true;
       return;
     }
+    const isOther = model?.sentence.source !== request.text || model.system !== request.system;
+    below.inert = !found?.reading && isOther; // what is shown is no change of this sentence
     if (!found?.reading) return; // until it is there, what was there stays
     below.hidden = false;
     drawReading(found.reading, request);
