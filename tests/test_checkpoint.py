@@ -20,7 +20,7 @@ from nmt.runs.checkpoints import TRIES, TrainingCheckpoint
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run, load_weights
 from nmt.runs.metrics import cut_metrics, last_progress, read_metrics
-from nmt.runs.tensors import average, unshared
+from nmt.runs.tensors import unshared
 from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model
 from tests.small_translator import ATTENTIONS, TOKENIZERS, model_section, network, save_run
@@ -92,29 +92,9 @@ def test_what_shares_memory_is_named_once() -> None:
     assert [*found] == ["a", "c", "d", "e"]
 
 
-def test_average_is_the_mean() -> None:
-    weights = [{"w": torch.tensor([[1.0, 2.0]]), "b": torch.tensor([k])} for k in (0.1, 0.2, 0.6)]
-    mean = average(iter(weights))
-    assert mean["w"].tolist() == [[1.0, 2.0]] and mean["w"].dtype == torch.float32
-    torch.testing.assert_close(mean["b"], torch.tensor([0.3]))
-    assert equal(average([TENSORS | {"b": torch.ones(2)}]), TENSORS | {"b": torch.ones(2)})
-
-
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 PARTS = ["config.yaml", "tokenizer/source.model", "tokenizer/target.model", "checkpoints/best/model.safetensors"]
-
-
-@pytest.mark.parametrize(("part", "damage"), [*zip(PARTS, ["missing", "cut", "empty", "foreign"], strict=True)])
-def test_a_damaged_file_is_named(run: RunDirectory, part: str, damage: str) -> None:
-    file = run.path / part
-    content = file.read_bytes()
-    if damage == "missing":
-        file.unlink()
-    else:
-        file.write_bytes({"cut": content[: len(content) // 2], "empty": b"", "foreign": b"\x80\x02}q\x00."}[damage])
-    with pytest.raises(FileError, match=Path(part).name):
-        load_run(run.path, CPU)
 
 
 STATE = ["checkpoints/last/training.safetensors", "checkpoints/last/training.json"]

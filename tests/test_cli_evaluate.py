@@ -107,14 +107,6 @@ def test_curve_of_files(files: Path, run: Run) -> None:
     assert code == 0
     assert err.startswith("share of BLEU retained: fewer than two bins have 30 sentences")
     assert err.splitlines()[1] == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv"
-    table = (files / "out/curve.csv").read_text("utf-8").splitlines()
-    assert table[0] == "system,low,high,n,bleu,bleu_low,bleu_high,length_ratio"
-    rows = [line.split(",")[:4] for line in table[1:]]
-    assert rows == [
-        [name, *bounds]
-        for name in ("good", "worse one")
-        for bounds in (["1", "10", "2"], ["11", "20", "2"], ["21", "25", "1"])
-    ]
     lines = out.splitlines()
     assert lines[0] == "good" and "worse one" in lines and lines[1].startswith("BLEU ")
     assert lines[-1].startswith("good - worse one: +") and lines[-1].endswith("too few sentences for a p-value")

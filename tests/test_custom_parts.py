@@ -216,8 +216,3 @@ def test_a_type_cannot_be_registered_twice_and_needs_a_builder(folder: Path) -> 
     del schema.ATTENTIONS.builders[MeanOptions]
     with pytest.raises(LookupError, match="MeanOptions"):
         build_model(configured(folder, "cell and attention without weights").model, 9, 9)
-
-
-def test_vectors_of_a_custom_part_start_as_it_made_them(folder: Path) -> None:
-    model = build_model(configured(folder, "cell and attention without weights").model, 9, 9)
-    assert (model.get_parameter("decoder.attention.unused.weight") == 1).all()

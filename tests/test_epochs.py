@@ -19,6 +19,7 @@ from nmt.data.encoded import EncodedCorpus, epoch_rows
 from nmt.data.epochs import Position, training_batches
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
+from nmt.runs.directory import RunDirectory
 from tests.comparison import differences
 from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
 
@@ -233,10 +234,23 @@ def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
 
 
 def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
-    """Sampled segmentations, links, a tag, a part of one corpus, several times the other."""
-    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, DROPOUT, updates=6, batch_tokens=900, **GUIDED)
+    """Sampled segmentations, links, a tag, a part of one corpus, several times the other; and all that training keeps
+    between updates. The stop is in the middle of an epoch, between two progress lines and between two validations."""
+    options: dict[str, Any] = {
+        "updates": 6,
+        "batch_tokens": 450,
+        "accumulation": 2,
+        "average": 2,
+        "log_every": 4,
+        "validation": {"every": 2, "metric": "loss", "sentences": 3},
+        "schedule": {"type": "plateau", "patience": 0},
+        "optimizer": {"type": "adam", "learning_rate": 0.5},
+        "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5},
+    }
+    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, DROPOUT, **options, **GUIDED)
     whole = train_whole_and_in_parts(chosen, tmp_path)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []
+    assert RunDirectory(tmp_path / "parts").training("last").state["scale"] < 1
     data = chosen.data.model_copy(update={"train": Mix(mix={"europarl": 0.3, "back": 2.0})})
     tokenizer = configuration(tmp_path, BPE | {"dropout": 0.2}).tokenizer
     for key, section in (("data.train.mix.back", {"data": data}), ("tokenizer.dropout", {"tokenizer": tokenizer})):

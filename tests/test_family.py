@@ -49,7 +49,7 @@ WHOLE = [
     "hard by reinforce",  # its moving average of the rewards is no parameter
     "transformer relative",
 ]
-"""One of each kind of memory, state and objective; test_resume.py has Bahdanau's."""
+"""One of each kind of memory, state and objective; test_epochs.py has Bahdanau's."""
 
 
 @pytest.mark.parametrize("variant", WHOLE)

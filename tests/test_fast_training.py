@@ -77,26 +77,6 @@ def test_fused_and_plain_networks_agree_with_dropout(name: str, places: list[str
     assert not torch.allclose(found[0][0], outcome(network(name), "plain")[0])
 
 
-@pytest.mark.parametrize(
-    "name", ["bahdanau", "luong general", "luong general without feeding", "lstm", "lstm luong", "deep", "heads"]
-)
-def test_a_loss_on_the_attention_reaches_the_parameters(name: str) -> None:
-    """With the same gradients, whatever the kernels."""
-    found = []
-    for kernels in KERNELS:
-        model = network(name)
-        twin = fast.training(model, kernels, attention_gradients=True)
-        _, weights = twin.unroll(torch.ones(2, 3).long(), twin.encode(torch.ones(2, 4).long(), torch.tensor([4, 3])))
-        assert weights is not None
-        weights.sin().sum().backward()
-        found.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
-    plain, fused = found
-    assert plain.keys() == fused.keys() and any(name.startswith("encoder.") for name in plain)
-    for parameter, gradient in plain.items():
-        assert gradient.any() or "initial" in parameter, parameter
-        assert torch.allclose(gradient, fused[parameter], rtol=1e-9, atol=1e-12), parameter
-
-
 @pytest.mark.parametrize(("cell", "rows", "width"), [("gru", 3, 1), ("lstm", 4, 2)])
 def test_a_state_stays_what_it_was_at_padding(cell: Walked, rows: int, width: int) -> None:
     """Between real tokens too, where no batch has any; against numerical gradients."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import nmt
@@ -135,16 +134,6 @@ def test_keywords_are_options_of_the_search(translator: nmt.Translator) -> None:
     assert with_keywords == list(translator.stream(sources, how))
     sampled = translator.translate(sources, beam_size=1, sampling=Sampling(seed=3))
     assert len(sampled) == 2
-
-
-def test_attention_is_an_array_of_a_row_for_each_piece(translator: nmt.Translator) -> None:
-    translation = translator.translate("oak elm fir")
-    weights = translation.attention
-    assert isinstance(weights, np.ndarray) and weights.dtype == np.float32
-    assert weights.shape == (len(translation.pieces), len(translation.source_pieces))
-    np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
-    assert weights[:-1].argmax(1).tolist() == [2, 1, 0], "it has learned to reverse"
-    assert translator.translate("oak", attention=False).attention is None
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from nmt.runs.tensors import load_tensors
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
 from tests.comparison import differences, reseal
-from tests.small_run import Stop, config, metrics, train, train_whole_and_in_parts
+from tests.small_run import Stop, config, metrics, train
 from tests.test_checkpoint import Crash, crash_at_rename
 
 
@@ -35,23 +35,6 @@ def train_until_crash(configuration: Config, update: int = 0, method: str = "upd
         patch.setattr(Trainer, method, crashing)
         with pytest.raises(KeyboardInterrupt):
             train(configuration, **how)
-
-
-def test_stopped_and_resumed_is_never_stopped(folder: Path, tmp_path: Path) -> None:
-    # 3 is in the middle of an epoch, between two progress lines and between two validations
-    options: dict[str, Any] = {
-        "updates": 6,
-        "accumulation": 2,
-        "average": 2,
-        "log_every": 4,
-        "validation": {"every": 2, "metric": "loss", "sentences": 3},
-        "schedule": {"type": "plateau", "patience": 0},
-        "optimizer": {"type": "adam", "learning_rate": 0.5},
-        "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5},
-    }
-    train_whole_and_in_parts(config(folder, **options), tmp_path)
-    assert differences(tmp_path / "parts", tmp_path / "whole") == []
-    assert RunDirectory(tmp_path / "parts").training("last").state["scale"] < 1
 
 
 def test_a_crash_after_a_change_repeats_the_change(folder: Path) -> None:

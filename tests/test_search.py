@@ -33,15 +33,6 @@ def test_finished_sentences_leave_the_batch() -> None:
 # --- beam -------------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=5), st.sampled_from([0.0, 0.6, 1.0]))
-@settings(max_examples=20)
-def test_beam_of_one_is_greedy(seed: int, lengths: list[int], alpha: float) -> None:
-    model = ToyModel(seed, len(lengths), sharpness=0.3)
-    greedy = greedy_search(model, model.start(len(lengths)), limits(lengths), length_penalty=alpha)
-    beam = beam_search(model, model.start(len(lengths)), limits(lengths), beam_size=1, length_penalty=alpha)
-    assert beam == greedy
-
-
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))
 @settings(max_examples=20)
 def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_them(
@@ -139,13 +130,6 @@ def test_a_parent_offers_k_tokens_beside_the_end_symbol() -> None:
     model.table[0, 1, B, EOS] = 0.0
     found = beam_search(model, model.start(1), limits([3]), beam_size=2, length_penalty=0.0, n_best=2)
     assert [each.tokens for each in found[0]] == [(), (B,)]
-
-
-def test_length_penalty_by_hand() -> None:
-    assert length_penalty(1, 1.0) == 1.0
-    assert length_penalty(7, 0.5) == pytest.approx(math.sqrt(2))
-    assert length_penalty(40, 0.0) == 1.0
-    assert length_penalty(torch.tensor([1, 13]), 1.0).tolist() == [1.0, 3.0]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])

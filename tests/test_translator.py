@@ -20,7 +20,6 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
 from nmt.fast import PlainSearch
 from nmt.fast.search_network import FastSearch
-from nmt.model.dropout import evaluating
 from nmt.search import Sampling
 from nmt.translation.results import BLANK, Translation
 from nmt.translation.searching import (
@@ -187,18 +186,6 @@ def test_lines_are_read_no_further_than_the_window(
 
     translations = bahdanau.stream(endless(), GREEDY, window=window)
     assert len(list(itertools.islice(translations, taken))) == taken <= read <= most_read
-
-
-# --- the model --------------------------------------------------------------------------------------------------------
-
-
-def test_a_model_in_training_is_not_disturbed() -> None:
-    model = network().train()
-    translator = translator_of(model)
-    with evaluating(model):
-        first, second = (texts(translator.stream(LINES, GREEDY, window=window)) for window in (8, 4096))
-    assert model.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
-    assert first == second  # dropout is off
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -1,62 +1,17 @@
 """Translate hostile and very large text."""
 
 import os
-import random
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from nmt.cli.translate import main as nmt_translate
 from tests.torture.training import start
 
 pytestmark = pytest.mark.slow(seconds=5)
 SECONDS, MEGABYTES = 120.0, 700.0
 """Core time and memory, PyTorch included, that large text may take."""
-NASTY = [
-    "",
-    " ",
-    "\t\t",
-    "e\u0301" * 40,  # combining marks
-    "a" + "\u0300" * 3000,
-    "\u202eright to left\u202c \u05d0\u05d1\u05d2 \u0627\u0644",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f3f4\U000e0067\U000e007f",
-    "\ue000\uf8ff\U000f0000",  # private use
-    "a\x00b\x00",
-    "lone\rcarriage\rreturns",
-    "para\u2029graph line\u2028separator next\x85line \x0b \x0c \x1c\x1d\x1e",
-    "\ufeff\ufeff mark",
-    "\ufffe\uffff \ufdd0",
-    "<script>alert(1)</script> &amp; $x^2$ `code` [link](javascript:0) \x1b[31mred",
-    "</s> <s> <unk> <pad> \u2581\u2581",
-    "0" * 5000,
-    "\u4e00" * 3000,
-    " ".join(["oak"] * 3000),
-]
-
-
-def any_line(generator: random.Random) -> str:
-    """Random characters of all of Unicode, without line feeds and surrogates."""
-    codes = (generator.choice((generator.randrange(0x300), generator.randrange(0x110000))) for _ in range(60))
-    return "".join(chr(code) for code in codes if code != 10 and not 0xD800 <= code < 0xE000)
-
-
-def test_hostile_lines(
-    corpus: Path, tmp_path: Path, generator: random.Random, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """N lines in give N lines out; bytes that are not UTF-8 after them are an error that names the line."""
-    lines = [*NASTY, *(any_line(generator) for _ in range(30))]
-    data = "".join(f"{line}\n" for line in lines).encode()
-    source, output = tmp_path / "hostile", tmp_path / "out"
-    options = ["--model", str(corpus / "undisturbed"), "--input", str(source), "--output", str(output)]
-    source.write_bytes(data)
-    assert nmt_translate(options) == 0
-    assert output.read_bytes().count(b"\n") == len(lines)
-    capsys.readouterr()
-    source.write_bytes(data + b"\xff" + generator.randbytes(60))
-    assert nmt_translate(options) == 2
-    assert f"{source}:{len(lines) + 1}: not UTF-8 (byte 0x" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -99,20 +99,20 @@ def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -
 
 def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:
     for mean_loss, chosen in ((0.5, True), (1.5, False)):
-        trainer = make(updates=8, average=2, validation={"every": 2, "metric": "loss"})
+        trainer = make(updates=8, average=3, validation={"every": 2, "metric": "loss"})
         trainer.validator = results(2.0, 1.0, 3.0, 2.5, mean_loss)  # type: ignore[assignment]
         trainer.fit()
         run = trainer.checkpointing.run
-        kept = ["best", "last", "previous", "update-2", "update-4"]
+        kept = ["best", "last", "previous", "update-2", "update-4", "update-8"]
         assert sorted(path.name for path in run.checkpoints.iterdir()) == kept
         before = run.weights("best")
         trainer.average_best()
-        two, four = run.weights("update-2"), run.weights("update-4")
+        averaged = [run.weights(f"update-{update}") for update in (2, 4, 8)]
         for name, tensor in run.weights("best").items():
-            expected = (two[name] + four[name]) / 2 if chosen else before[name]
-            torch.testing.assert_close(tensor.double(), expected.double(), rtol=1e-6, atol=1e-8)
+            expected = torch.stack([each[name] for each in averaged]).mean(0).float() if chosen else before[name]
+            torch.testing.assert_close(tensor, expected, rtol=1e-6, atol=1e-8)
         [line] = metrics(run.path, "average")
-        assert line["best"] == chosen and line["updates"] == [2, 4] and line["loss"] == mean_loss
+        assert line["best"] == chosen and line["updates"] == [2, 4, 8] and line["loss"] == mean_loss
 
 
 def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
