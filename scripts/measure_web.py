@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
@@ -45,6 +46,10 @@ FORMATS: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
     "12 bits": quantized,
     "8 bits": partial(quantized, bits=8),
 }
+SCRIPTS = ((0x370, 0x400), (0x400, 0x530), (0x600, 0x700), (0x4E00, 0xA000))
+"""Greek, Cyrillic, Arabic, CJK, in Unicode's tables."""
+MARKS = (0x300, 0x370)
+"""Combining marks there."""
 Count = Annotated[int, Field(ge=WARM + 1)]
 
 
@@ -66,7 +71,8 @@ def measure_web(
         input: source text
         reference: its translation, to compute BLEU
         sentences: translate the first N lines
-        pieces: also compare the pieces of all lines of these files with those of SentencePiece
+        pieces: also compare the pieces of all lines of these files, and of as many made of the characters of four
+            scripts, with those of SentencePiece
         json: also write the rows to this file, as JSON, with the machine and the commit
     """
     torch.set_num_threads(1)
@@ -96,6 +102,7 @@ def measure_web(
                 rows.append({"system": f"engine, {name}", "weights, MB": size, "beam": beam, **same, **rate})
                 say("  ".join(cells(rows[-1]).values()))
         lines = [line for file in pieces or () for line in read_lines(file)]
+        lines += random_lines(len(lines))
         engine = ask("pieces", model=str(folder / "source.model"), lines=lines)
         tokenized = zip(engine, loaded.tokenizers.source.encode(lines), strict=True)
         unequal = sum(each["ids"] != ids for each, ids in tokenized)
@@ -113,6 +120,20 @@ def measure_web(
             "pieces": {"lines": len(lines), "unequal": unequal},
         }
         write_json(Path(json), {**about, "rows": rows})
+
+
+def random_lines(count: int, seed: int = 1) -> list[str]:
+    """Lines of 1 to 20 words of 1 to 8 characters of a script; a tenth of the characters bear a combining mark."""
+    random = Random(seed)
+
+    def word() -> str:
+        script = random.choice(SCRIPTS)
+        return "".join(
+            chr(random.randrange(*script)) + (chr(random.randrange(*MARKS)) if random.random() < 0.1 else "")
+            for _ in range(random.randint(1, 8))
+        )
+
+    return [" ".join(word() for _ in range(random.randint(1, 20))) for _ in range(count)]
 
 
 def timed(translator: Translator, parts: Sequence[list[str]], beam: int) -> tuple[list[Translation], float]:

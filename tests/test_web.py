@@ -223,7 +223,7 @@ def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) ->
     files = ["--input", str(source), "--reference", str(reference), "--pieces", str(source), "--json", str(rows)]
     assert measure_web.main([str(run), *files]) == 0
     made = json.loads(rows.read_text())
-    assert made["pieces"] == {"lines": 12, "unequal": 0}
+    assert made["pieces"] == {"lines": 24, "unequal": 0}
     assert [row["equal, %"] for row in made["rows"] if row["system"] == "engine, fp32"] == [100, 100]
 
 
