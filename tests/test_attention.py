@@ -66,14 +66,6 @@ def weigh(attention: ScoredAttention, queries: Tensor, memory: Memory) -> tuple[
     return contexts, weights
 
 
-def test_dot_score_gives_the_textbook_weights() -> None:
-    """With the query (1, 0) the energies are the first components of the annotations."""
-    annotations = torch.tensor([[[0.0, 0.0], [2.0, 1.0], [1.0, 2.0]]])
-    context, alpha = weigh(score("dot"), torch.tensor([[[1.0, 0.0]]]), memory(annotations, [3]))
-    assert alpha[0, 0].tolist() == pytest.approx([0.0900, 0.6652, 0.2447], abs=5e-5)
-    assert context[0, 0, 1].item() == pytest.approx(0.6652 + 2 * 0.2447, abs=5e-4)
-
-
 def test_weights_sum_to_one_and_padding_gets_exactly_none(attention: ScoredAttention) -> None:
     """Q queries at once (a beam, or all target positions) are Q single ones."""
     queries, remembered = randoms(3, 2, 4), memory(randoms(3, 5, 4), [5, 1, 3])

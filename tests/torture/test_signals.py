@@ -2,7 +2,6 @@
 
 import os
 import random
-import shlex
 import signal
 import subprocess
 import sys
@@ -47,22 +46,6 @@ def unfinished(run: Path) -> set[int]:
         with suppress(FileNotFoundError):  # it was completed meanwhile
             found.add(path.stat().st_ino)
     return found
-
-
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_stopped_and_resumed_with_the_printed_command(
-    training: Training, generator: random.Random, sent: signal.Signals, code: int
-) -> None:
-    process = training.start()
-    assert wait_for(process, generator.choice(["model: ", f"update {2 * generator.randint(1, 20)}/"]))
-    process.send_signal(sent)
-    _, err = process.communicate()
-    assert process.returncode == code, err
-    saved = training.saved()
-    again = start(*shlex.split(err.rpartition("continue with: ")[2]))
-    _, err = again.communicate()
-    assert again.returncode == 0 and f"resumed after update {saved}\n" in err
-    training.ended_undisturbed()
 
 
 def test_stopped_twice(training: Training, generator: random.Random) -> None:
