@@ -17,7 +17,7 @@ from nmt.evaluation.alignment import (
     GoldPairs,
     alignment_report,
     diagonal,
-    format_alignment,
+    format_error_rates,
     format_pharaoh,
     labelled_weights,
     likeliest_links,
@@ -162,7 +162,7 @@ def test_a_report_by_hand() -> None:
     weights = [np.array([[0.9, 0.1], [0.6, 0.4]])]  # both target words look at the first source word
     report = alignment_report(gold, weights)
     assert (report["likeliest"]["error_rate"], report["diagonal"]["error_rate"]) == (pytest.approx(0.5), 0)
-    assert [line.split()[1] for line in format_alignment(report).splitlines()] == ["0.500", "0.000"]
+    assert [line.split()[1] for line in format_error_rates(report).splitlines()] == ["0.500", "0.000"]
     assert report["gold"] == {"pairs": 1, "sure": 2, "possible": 2}
 
 

@@ -1,6 +1,7 @@
 """The run directory: what is saved comes back, what is damaged is named, what crashes leaves something usable."""
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -98,12 +99,14 @@ PARTS = ["config.yaml", "tokenizer/source.model", "tokenizer/target.model", "che
 
 
 STATE = ["checkpoints/last/training.safetensors", "checkpoints/last/training.json"]
+REPORTED = ["metrics.jsonl", "samples.jsonl", "film.safetensors", "checkpoints/previous/training.json"]
 
 
-@pytest.mark.parametrize("part", [*PARTS, "manifest.json", "checkpoints/best/sha256.json", *STATE])
+@pytest.mark.parametrize("part", [*PARTS, *REPORTED, "manifest.json", "checkpoints/best/sha256.json", *STATE])
 def test_a_file_outside_the_run_is_not_read(run: RunDirectory, part: str, tmp_path: Path) -> None:
     run.save("last", TENSORS, TrainingCheckpoint(TENSORS, {}))
-    (run.path / part).unlink()
+    (run.path / part).parent.mkdir(exist_ok=True)
+    (run.path / part).unlink(missing_ok=True)
     (tmp_path / "outside").write_bytes(b"secret")  # an error about its content would show that it was read
     (run.path / part).symlink_to(tmp_path / "outside")
     with pytest.raises(FileError, match=rf"{part}: a link out of the run directory, to {tmp_path}/outside"):
@@ -113,9 +116,15 @@ def test_a_file_outside_the_run_is_not_read(run: RunDirectory, part: str, tmp_pa
 def test_malformed_records_are_left_out(tmp_path: Path) -> None:
     good = {"step": 2, "split": "average", "loss": 2.5, "bleu": None, "updates": [1, 2], "best": True}
     bad = ["[" * 100_000, "3", '{"split": "train"}', '{"step": "1"}', '{"step": 1, "loss": 1e999}']
-    bad += [f'{{"step": {"9" * 400}}}', '{"step": 1, "updates": 5}', '{"step": 1, "lo']
-    (tmp_path / "metrics.jsonl").write_text("\n".join([*bad, json.dumps(good), *bad]), "utf-8")
-    assert read_metrics(tmp_path / "metrics.jsonl") == [good]
+    bad += [f'{{"step": {"9" * 400}}}', '{"step": 1, "updates": 5}', f'{{"step": 1, "updates": [{"9" * 400}]}}']
+    bad += ['{"step": 1, "loss": -1e308}', "\udcff", '{"step": 1, "lo\udcc3']  # no UTF-8: 0xff, half a character
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("\n".join([*bad, json.dumps(good), *bad]), "utf-8", "surrogateescape")
+    assert read_metrics(path) == [good]
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FileError, match=r"metrics\.jsonl: a directory, pipe or device"):
+        read_metrics(path)
 
 
 def test_what_is_no_run_or_has_no_weights_is_said(run: RunDirectory, tmp_path: Path) -> None:
@@ -365,5 +374,6 @@ def test_a_file_system_without_locks_is_trained_on_all_the_same(
 
 def test_counters_between_the_renames_of_a_save_are_those_of_previous(tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / "previous").mkdir(parents=True)
-    write_json(tmp_path / "checkpoints" / "previous" / "training.json", {"update": 7})
+    counters = {"update": 7, "seconds": "1", "target_tokens": math.nan, "best_updates": [1]}
+    write_json(tmp_path / "checkpoints" / "previous" / "training.json", counters)
     assert last_progress(tmp_path) == {"update": 7}

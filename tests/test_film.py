@@ -1,5 +1,6 @@
 """The film of learning in a run: recorded in training, cut where a run goes back, thinned."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def test_frames_are_cut_and_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for update in (10, 20, 30):
         add_frame(path, update, frame(update / 40))
     add_frame(path, 20, frame(1.0))
+    add_frame(path, 30, frame(math.nan))
     assert updates() == [10, 20]
     found = read_film(path)
     assert found is not None and found.weights[0][:, 0, 0].tolist() == [0.25, 1.0]
@@ -101,6 +103,8 @@ def test_a_malformed_film_is_no_film(tmp_path: Path) -> None:
         ({"updates": arrays["updates"]}, sentences),
         (arrays | {"updates": np.ones((1, 1), np.int64)}, sentences),
         (arrays | {"updates": np.ones(1, np.float32)}, sentences),
+        (arrays | {"updates": np.zeros(0, np.int64), "0": np.zeros((0, 2, 3), np.float16)}, sentences),
+        ({"updates": np.array([2, 2]), "0": np.zeros((2, 2, 3), np.float16)}, sentences),
         (arrays | {"0": np.full((1, 2, 3), np.nan, np.float16)}, sentences),
         (arrays | {"0": np.full((1, 2, 3), -1.0, np.float16)}, sentences),
     ):

@@ -15,7 +15,7 @@ from nmt.evaluation import writing
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
 from nmt.evaluation.writing import (
     BinnedBy,
-    language_of,
+    language_by_script,
     lengths,
     tokenizer_for,
     tokenizer_of_run,
@@ -73,7 +73,7 @@ def test_mecab_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_the_script_of_a_text_tells_its_language(lines: list[str], language: str | None) -> None:
-    assert language_of(lines) == language
+    assert language_by_script(lines) == language
 
 
 def test_lengths_by_hand() -> None:

@@ -8,7 +8,7 @@ from nmt.cli.files import require_attention, write_lines
 from nmt.cli.options import Bins, BleuTokenizer, Device, FirstWord, InputFile, OutputFile, Precision, RunPath
 from nmt.cli.terminal import say
 from nmt.errors import ConfigError
-from nmt.evaluation.alignment import format_alignment, read_gold
+from nmt.evaluation.alignment import format_error_rates, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
 from nmt.files import run_name
 
@@ -66,7 +66,7 @@ def evaluate(
     print(format_rows(scored.rows, scoring.binned_by.column))
     if model is not None and links is not None:
         scores["alignment"] = score_alignment(model, links, device)
-        print(format_alignment(scores["alignment"]))
+        print(format_error_rates(scores["alignment"]))
     if json is not None:
         write_lines(json, [json_format.dumps(scores, ensure_ascii=False, indent=1)])
 

@@ -90,7 +90,7 @@ def score(
             [
                 (output, lambda _, forced: format_numbers(forced, alpha)),
                 (pieces, lambda _, forced: format_pieces(forced)),
-                (alignments, format_alignment),
+                (alignments, format_pair_links),
             ],
             stack,
         )
@@ -133,6 +133,6 @@ def format_pieces(forced: "ForcedDecoding") -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def format_alignment(pair: Pair, forced: "ForcedDecoding") -> str:
+def format_pair_links(pair: Pair, forced: "ForcedDecoding") -> str:
     """Return links between whitespace words; "" for a blank pair."""
     return format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)

@@ -11,8 +11,8 @@ from typing import TypeVar
 from nmt.config.schema import Data
 from nmt.errors import DataError, NmtError
 from nmt.files import why_unwritable
+from nmt.messages import Say
 
-Say = Callable[[str], None]
 Content = TypeVar("Content")
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, LearnedTokenizer, Mix
 from nmt.cores import cores
-from nmt.data.cache import Say, cache_folder, cached
+from nmt.data.cache import cache_folder, cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, read_pairs
 from nmt.data.encoded import EncodedCorpus, TrainingSet
 from nmt.data.encoding import Recipe, encode_split, mapped
@@ -26,7 +26,7 @@ from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, refuse_missing_tag
 from nmt.errors import DataError, of_key
 from nmt.files import write_json
-from nmt.messages import Caution, counted
+from nmt.messages import Caution, Say, counted
 
 CACHE_FORMAT = 2
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""

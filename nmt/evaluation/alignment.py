@@ -198,7 +198,7 @@ def alignment_report(gold: GoldPairs, weights: Sequence[Weights]) -> dict[str, A
     }
 
 
-def format_alignment(report: Mapping[str, Any]) -> str:
+def format_error_rates(report: Mapping[str, Any]) -> str:
     """Format the error rates as text."""
     rows = {"most attended source word": report["likeliest"], "diagonal": report["diagonal"]}
     return "\n".join(

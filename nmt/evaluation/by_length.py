@@ -19,7 +19,7 @@ from nmt.evaluation.metrics import (
     scores_of,
     sentence_statistics,
 )
-from nmt.evaluation.writing import BinBy, BinnedBy, Unit, language_of, lengths, tokenizer_of_systems, unit_of
+from nmt.evaluation.writing import BinBy, BinnedBy, Unit, language_by_script, lengths, tokenizer_of_systems, unit_of
 from nmt.messages import Say, aligned
 
 MIN_SENTENCES = 30
@@ -192,7 +192,7 @@ def scoring(
         first = next(iter(runs.values()))
         section, units = first.evaluation, (unit_of(first.data.source_language), unit_of(first.data.target_language))
     else:
-        section, units = Evaluation(), (unit_of(language_of(sources)), unit_of(language_of(references)))
+        section, units = Evaluation(), (unit_of(language_by_script(sources)), unit_of(language_by_script(references)))
     measured = lengths(sources, units[0]) if bin_by == "source" else lengths(references, units[1])
     tokenizer = tokenizer_of_systems(runs, references, say, tokenizer)
     return Scoring(references, tokenizer, *units, bin_by, measured, edges or section.bins, section.bootstrap)

@@ -82,7 +82,7 @@ def known(language: str) -> str | None:
     return KNOWN.get(re.split(r"[-_]", language.strip().lower())[0])
 
 
-def language_of(lines: Iterable[str]) -> str | None:
+def language_by_script(lines: Iterable[str]) -> str | None:
     """Identify by its script a text in a language that 13a does not suit; None for any other text."""
     text = "\n".join(lines)
     counts = {script: len(letter.findall(text)) for script, letter in LETTER.items()}
@@ -102,7 +102,7 @@ def unit_of(language: str | None) -> Unit:
 
 def has_words(language: str | None, text: str) -> bool:
     """Whether the pieces of a text are joined to words: where neither its language nor its script lacks spaces."""
-    return all(unit_of(each) == "words" for each in (language, language_of([text])))
+    return all(unit_of(each) == "words" for each in (language, language_by_script([text])))
 
 
 def units(line: str, unit: Unit) -> list[str]:
@@ -143,7 +143,7 @@ def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
     if chosen is not None:
         return Choice(checked(chosen, "evaluation.bleu_tokenizer"))
     tokenizer = tokenizer_for(config.data.target_language)
-    if tokenizer == DEFAULT and (seen := language_of(references)):
+    if tokenizer == DEFAULT and (seen := language_by_script(references)):
         return Choice(
             DEFAULT,
             f"warning: data.target_language is '{config.data.target_language}', but the script of the references is "
@@ -165,7 +165,7 @@ def tokenizer_of_systems(
     if chosen is not None:
         return checked(chosen, "--bleu-tokenizer")
     if not runs:
-        language = language_of(references)
+        language = language_by_script(references)
         tokenizer = tokenizer_for(language)
         if tokenizer != DEFAULT:
             say(

@@ -97,10 +97,11 @@ class RunDirectory(Checkpoints):
             yield
 
     def refuse_links(self) -> None:
-        """Raise FileError if a file that training writes or deletes is a link out of the run."""
+        """Raise FileError if a file of the run is a link out of it."""
         if self.path.exists():
-            checkpoints = self.checkpoints.iterdir() if self.checkpoints.is_dir() else ()
-            refuse_links_outside(self.path, [*self._parts, *checkpoints])
+            walks = (walk for part in self._parts for walk in os.walk(part))
+            inside = (Path(folder, name) for folder, folders, files in walks for name in (*folders, *files))
+            refuse_links_outside(self.path, [*self._parts, *inside])
 
     @property
     def _parts(self) -> tuple[Path, ...]:

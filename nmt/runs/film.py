@@ -56,7 +56,8 @@ def read_film(path: Path) -> Film | None:
         film = Film(sentences, arrays["updates"], [arrays[str(number)] for number in range(len(sentences))])
     except (NmtError, OSError, ValueError, LookupError):
         return None
-    whole = film.updates.ndim == 1 and film.updates.dtype == np.int64
+    whole = film.updates.ndim == 1 and film.updates.dtype == np.int64 and film.updates.size > 0
+    whole = whole and bool((film.updates[1:] > film.updates[:-1]).all())
     for each, weights in zip(sentences, film.weights, strict=True):
         shape = (film.updates.size, len(each.target_pieces), len(each.source_pieces))
         whole = whole and weights.shape == shape and bool(((weights >= 0) & (weights <= 1)).all())
@@ -64,12 +65,15 @@ def read_film(path: Path) -> Film | None:
 
 
 def add_frame(path: Path, update: int, frame: Sequence[tuple[Filmed, npt.NDArray[np.floating]]]) -> None:
-    """Add a frame, sentences and the weights (T, S) of each after ``update`` updates, to the film of a run.
+    """Add a frame, sentences and the weights (T, S) of each after ``update`` updates, to the film of a run; none whose
+    weights are not finite.
 
     Frames of the same and of later updates go: a run that resumed makes them again. So does a film of other sentences.
     Where there are too many frames, the one goes whose neighbors' updates have the smallest ratio: early ones, when
     attention forms, stay dense. Raises CheckpointError if the file cannot be written.
     """
+    if not all(np.isfinite(each).all() for _, each in frame):
+        return
     sentences = [each for each, _ in frame]
     film = read_film(path)
     if film is None or film.sentences != sentences:

@@ -11,7 +11,7 @@ from nmt import fast
 from nmt.config import Config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, NmtError
-from nmt.files import read_json, refuse_links_outside
+from nmt.files import read_json
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.initialization import Uninitialized
 from nmt.runs.directory import RunDirectory
@@ -44,8 +44,7 @@ def load_run(
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
     """
     run = RunDirectory(path)
-    models = (run.tokenizer / f"{side}.model" for side in ("source", "target"))
-    refuse_links_outside(run.path, [*models, run.manifest])
+    run.refuse_links()
     try:
         config = load_run_config(run.path)
         tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
@@ -79,7 +78,6 @@ def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes
     if checkpoint == "best" and not run.has("best"):
         raise CheckpointError(f"{run.checkpoints / 'best'}: missing; a run has it after its first validation")
     weights = run.folder(checkpoint) / "model.safetensors"
-    refuse_links_outside(run.path, [weights])
     with Uninitialized(), torch.device("meta"):  # sizes alone
         parameters = build_model(config.model, *sizes).parameters()
         described = sum(parameter.numel() * parameter.element_size() for parameter in parameters)

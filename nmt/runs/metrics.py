@@ -2,7 +2,6 @@
 beside them."""
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import starmap
@@ -16,13 +15,18 @@ LARGEST_METRICS = 1 << 30
 """Bytes of the file of an untrusted run."""
 OTHER_TYPES = {"split": str, "signature": str, "updates": list, "lines": list}
 """The types of the values of a record that are not numbers."""
+LARGEST_NUMBER = 1e305
+"""Above every perplexity, which training limits to exp(700); a figure can still be drawn to scale."""
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Read the records of either file, but for malformed ones: the run may come from a stranger, and the last line of a
-    run that was killed may not be whole."""
+    run that was killed may not be whole. Raises FileError for what is no regular file."""
+    if not path.exists():
+        return []
+    require_regular_file(path, LARGEST_METRICS)
     records = []
-    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+    for line in path.read_bytes().split(b"\n"):
         with suppress(ValueError, RecursionError):
             records.append(json.loads(line))
     return [each for each in records if isinstance(each, dict) and "step" in each and all(starmap(_fits, each.items()))]
@@ -31,8 +35,14 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 def _fits(name: str, value: Any) -> bool:
     """Whether a value of a record has the type with which training writes it; a number is finite."""
     if name in OTHER_TYPES:
-        return isinstance(value, OTHER_TYPES[name])
-    return value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
+        items = value if isinstance(value, list) else ()
+        return isinstance(value, OTHER_TYPES[name]) and all(isinstance(each, dict) or is_number(each) for each in items)
+    return value is None or is_number(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a number that is finite, and small enough to be drawn."""
+    return isinstance(value, int | float) and abs(value) <= LARGEST_NUMBER
 
 
 def best_validation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -49,11 +59,11 @@ def updates_of_best(records: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
 
 
 def last_progress(run: Path) -> dict[str, Any]:
-    """Read the counters of the last checkpoint of a run directory; empty if it is missing or unreadable."""
+    """Read the counters of the last checkpoint of a run directory that are numbers; none if it is unreadable."""
     for name in ("last", "previous"):  # a save renames the one to the other
-        with suppress(NmtError, OSError, ValueError):
+        with suppress(NmtError, AttributeError):  # no object
             progress = read_json(run / "checkpoints" / name / "training.json")
-            return progress if isinstance(progress, dict) else {}
+            return {key: value for key, value in progress.items() if is_number(value)}
     return {}
 
 

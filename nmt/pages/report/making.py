@@ -23,6 +23,7 @@ from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import svg
 from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
 from nmt.evaluation.significance import Comparison, compare_overall
+from nmt.files import printable
 from nmt.messages import Say
 from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
@@ -32,7 +33,7 @@ from nmt.runs.changes import flat
 from nmt.runs.directory import RunDirectory
 from nmt.runs.film import read_film
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.runs.metrics import best_validation, last_progress, read_metrics, updates_of_best
+from nmt.runs.metrics import best_validation, is_number, last_progress, read_metrics, updates_of_best
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
@@ -111,6 +112,7 @@ def _facts(
 ) -> SystemFacts:
     metrics, progress = read_metrics(system.run.metrics), last_progress(system.run.path)
     tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
+    speed = tokens / seconds if tokens and seconds else None
     attention = system.config.model.attention
     return SystemFacts(
         name=system.name,
@@ -118,7 +120,7 @@ def _facts(
         parameters=system.run.parameters("best"),
         update=max(updates_of_best(metrics), default=None),
         seconds=seconds,
-        tokens_per_second=tokens / seconds if tokens and seconds else None,
+        tokens_per_second=speed if is_number(speed) else None,
         scores=_scores(measured, best_validation(metrics), scoring.resamples),
         hard=isinstance(attention, ScoredAttention) and attention.hard is not None,
         views=views,
@@ -242,7 +244,7 @@ def samples(run: RunDirectory) -> list[Row]:
         for line in lines if isinstance(lines, list) else ():
             match record.get("step"), line:
                 case int(step), {"source": str(source), "reference": str(reference), "hypothesis": str(text)}:
-                    found.setdefault((source, reference), []).append((step, text))
+                    found.setdefault((printable(source), printable(reference)), []).append((step, printable(text)))
     every = -(-max(map(len, found.values()), default=0) // MOST_SAMPLES)
     return [
         {"source": source, "reference": reference, "steps": [*steps[:-1:every], steps[-1]]}
