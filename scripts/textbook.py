@@ -35,8 +35,12 @@ from nmt.runs.metrics import best_validation, read_metrics
 from nmt.translation.translator import Translator
 
 FIGURES = reference.ROOT / "docs/figures"
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""The 97.5% quantile of Student's t for 1 to 9 degrees of freedom."""
+STUDENT = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+"""The 97.5% quantile of Student's t for 1 to 30 degrees of freedom; with more it is smaller."""
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
@@ -55,12 +59,12 @@ class Gain(NamedTuple):
 def gain(first: Sequence[float], second: Sequence[float]) -> Gain:
     """Compare two systems, given their scores with the same seeds, by Student's t (1908) of the paired differences.
 
-    With one seed the interval is the whole line.
+    With one seed the interval is the whole line; with more than 31 it is that of 31.
     """
     differences = [one - other for one, other in zip(first, second, strict=True)]
     mean, freedom = statistics.fmean(differences), len(differences) - 1
     error = statistics.stdev(differences) / math.sqrt(len(differences)) if freedom else math.inf
-    half = STUDENT[max(freedom, 1) - 1] * error
+    half = STUDENT[min(max(freedom, 1), len(STUDENT)) - 1] * error
     return Gain(mean, mean - half, mean + half)
 
 
@@ -208,7 +212,8 @@ def textbook(*, begun_at: str | None = None) -> None:
         plan = make_plan(experiment, str(file))
         made = {
             "command": f"nmt-experiment --config {file}; python scripts/textbook.py",
-            "commit": begun_at or commit(),
+            "begun_at_commit": begun_at or commit(),
+            "scored_at_commit": commit(),
             "machine": machine(),
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
