@@ -94,7 +94,7 @@ def translate(
 
     examples:
       nmt-translate --model runs/en-fr --input test.en --output test.hyp
-      echo 'the old cat sleeps .' | nmt-translate --model runs/en-fr --n-best 3 --scores
+      echo 'The old cat sleeps.' | nmt-translate --model runs/en-fr --n-best 3 --scores
     """
     sampling: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = {key: value for key, value in sampling.items() if value is not None}
