@@ -23,6 +23,8 @@ type ReportData = {
 
 /** A sentence under a system, as it is shown; see attention.js. */
 type Model = {
+  sentence: Sentence;
+  system: string;
   output: Reading;
   unit: string;
   step: number;
