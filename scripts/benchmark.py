@@ -24,7 +24,7 @@ from nmt.data.lines import read_lines
 from nmt.device import multiplies_bf16, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.figures.files import markdown
-from nmt.evaluation.metrics import bleu
+from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import write_json
 
@@ -154,7 +154,7 @@ def decoding(
     if references:
         tokenizer = tokenizer_of_run(load_run_config(found[0].run), references).tokenizer
         for cell, row in zip(cells, rows, strict=True):
-            row["bleu"] = bleu(row["hypotheses"], references, tokenizer).value
+            row["bleu"] = bleu(Evidence(row["hypotheses"], references, tokenizer)).value
             cell["BLEU"] = f"{row['bleu']:.2f}"
     return cells, rows
 

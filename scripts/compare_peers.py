@@ -19,7 +19,7 @@ from nmt.config import load_run_config
 from nmt.data.lines import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.figures.files import markdown
-from nmt.evaluation.metrics import bleu
+from nmt.evaluation.metrics import Evidence, bleu
 from nmt.files import read_json, write_json, write_text
 from peers.processes import matches, run
 from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit, Translator, decoders
@@ -239,7 +239,8 @@ def translate(
     if len(hypotheses) != len(references):
         raise DataError(f"{output}: {len(hypotheses):,} lines; {source} has {len(references):,}")
     rate = (len(lines) - 1) / (every.seconds - one.seconds)
-    translated = Translated(beam, rate, one.seconds, bleu(hypotheses, references, "13a").value, every.peak_mb, now())
+    score = bleu(Evidence(hypotheses, references, "13a")).value
+    translated = Translated(beam, rate, one.seconds, score, every.peak_mb, now())
     write_json(kept, asdict(translated))
     return translated
 

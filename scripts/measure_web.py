@@ -28,7 +28,7 @@ from nmt.data.corpus import read_test_set
 from nmt.data.lines import read_lines
 from nmt.errors import ConfigError
 from nmt.evaluation.figures.files import markdown
-from nmt.evaluation.metrics import bleu
+from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import write_json
 from nmt.pages.web.exporting import export_web, quantized
@@ -78,7 +78,7 @@ def measure_web(
     torch.set_num_threads(1)
     sources, references = (lines[:sentences] for lines in read_test_set(input, reference))
     loaded = load_run(Path(run), torch.device("cpu"))
-    score = partial(bleu, tokenizer=tokenizer_of_run(loaded.config, references).tokenizer)
+    tokenizer = tokenizer_of_run(loaded.config, references).tokenizer
     translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
     weights = unshared(loaded.model.state_dict())
     rows: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ def measure_web(
         for beam in BEAMS:
             expected, batched = timed(translator, [sources[:WARM], sources[WARM:]], beam)
             _, single = timed(translator, [sources[:WARM], *([line] for line in sources[WARM:])], beam)
-            own = {"beam": beam, "BLEU": score([each.text for each in expected], references).value}
+            own = {"beam": beam, "BLEU": bleu(Evidence([each.text for each in expected], references, tokenizer)).value}
             per_second = len(sources) - WARM
             rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
             rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
@@ -97,7 +97,10 @@ def measure_web(
                 found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
                 same = compared(expected, found["translations"])
                 texts = [each["text"] for each in found["translations"]]
-                rate = {"BLEU": score(texts, references).value, "sentences/s": per_second / found["seconds"]}
+                rate = {
+                    "BLEU": bleu(Evidence(texts, references, tokenizer)).value,
+                    "sentences/s": per_second / found["seconds"],
+                }
                 size = (folder / "model.safetensors").stat().st_size / 1e6
                 rows.append({"system": f"engine, {name}", "weights, MB": size, "beam": beam, **same, **rate})
                 say("  ".join(cells(rows[-1]).values()))

@@ -24,7 +24,7 @@ from nmt.data.dataset import corpus_sha256
 from nmt.data.lines import read_lines
 from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
 from nmt.evaluation.figures.style import COLORS, png, style
-from nmt.evaluation.metrics import bleu
+from nmt.evaluation.metrics import Evidence, bleu
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.running import remaining
@@ -91,7 +91,7 @@ class Score(NamedTuple):
 def bleu_of_run(plan: Plan, run: Run, beam: int | None) -> float:
     """The BLEU of the test set."""
     references = list(read_lines(plan.tests[DEFAULT_TEST].reference))
-    return bleu(translations(plan, run, beam), references, "13a").value
+    return bleu(Evidence(translations(plan, run, beam), references, "13a")).value
 
 
 def minus_loss(_: Plan, run: Run, __: int | None) -> float:

@@ -56,7 +56,7 @@ def test_a_metric_that_is_registered_is_measured_and_shown(monkeypatch: MonkeyPa
 @pytest.mark.parametrize(("hypotheses", "references"), [(["a"], ["a", "b"]), ([], [])])
 def test_what_does_not_pair_is_not_scored(hypotheses: list[str], references: list[str]) -> None:
     with pytest.raises(ValueError, match=f"{len(hypotheses)} hypotheses for {len(references)} references"):
-        bleu(hypotheses, references, "13a")
+        bleu(Evidence(hypotheses, references, "13a"))
 
 
 def test_statistics_by_hand() -> None:

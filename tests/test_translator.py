@@ -210,14 +210,12 @@ def test_contradicting_options_are_refused() -> None:
 # --- what is made ready once ------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_loaded_with_the_kernels_asked_for(tmp_path: Path) -> None:
-    train(config(tmp_path, "bahdanau", "run", updates=1))
-    run = tmp_path / "run"
-    for kernels, kind in ((None, FastSearch), ("auto", FastSearch), ("plain", PlainSearch)):
-        loaded = Translator.load(run, "cpu", kernels=kernels)  # type: ignore[arg-type]
-        assert isinstance(loaded.searchable, kind)
+def test_a_run_is_loaded_with_its_kernels(tmp_path: Path) -> None:
+    for kernels, kind in (("auto", FastSearch), ("plain", PlainSearch)):
+        train(config(tmp_path, "bahdanau", kernels, updates=1).model_copy(update={"kernels": kernels}))
+        assert isinstance(Translator.load(tmp_path / kernels, "cpu").searchable, kind)
     with pytest.raises(ConfigError, match="precision: int8 needs kernels: auto"):
-        Translator.load(run, "cpu", "int8", kernels="plain")
+        Translator.load(tmp_path / "plain", "cpu", "int8")
 
 
 def test_each_thread_takes_a_task_of_its_own() -> None:

@@ -78,7 +78,9 @@ class Command:
             if parameter.kind is parameter.VAR_KEYWORD:
                 yield from _decoding_options()
                 continue
-            annotation, many = _without_none(hints[name]), False
+            annotation, many = hints[name], False
+            if get_origin(annotation) in (Union, types.UnionType):
+                [annotation] = [each for each in get_args(annotation) if each is not types.NoneType]
             if get_origin(annotation) is list:
                 [annotation], many = get_args(annotation), True
             group, meaning = described[name] if name in described else ("Args", SHARED[name])
@@ -183,13 +185,6 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, tuple[str, 
             name, _, meaning = entry.strip().partition(": ")
             found[name] = heading[:-1], re.sub(r"\s+", " ", meaning).replace("%", "%%")
     return "\n\n".join(paragraphs), found, examples
-
-
-def _without_none(annotation: Any) -> Any:
-    """Return X for ``X | None``."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        [annotation] = [each for each in get_args(annotation) if each is not types.NoneType]
-    return annotation
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,10 +8,8 @@ from nmt.cli.options import RunPath, Value
 from nmt.cli.terminal import say
 from nmt.errors import ConfigError
 
-NewFolder = Annotated[str, Value("DIR")]
 
-
-def export(run: RunPath, folder: NewFolder, *, web: bool) -> None:
+def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool) -> None:
     """Write a run as files that translate without this package.
 
     With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the

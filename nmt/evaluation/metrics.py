@@ -149,7 +149,7 @@ def _perplexity(evidence: Evidence) -> Score | None:
     return None if evidence.loss is None else Score(math.exp(min(evidence.loss, 700)))
 
 
-def _bleu(evidence: Evidence) -> Score:
+def bleu(evidence: Evidence) -> Score:
     """How many word sequences of the reference a translation has; 100 is the reference (Papineni et al. 2002)."""
     return of_sacrebleu(bleu_of(evidence.tokenizer), evidence)
 
@@ -178,14 +178,9 @@ def _alignment_error_rate(evidence: Evidence) -> Score | None:
 
 register(Metric("loss", "loss", _loss, higher_is_better=False, decimals=3))
 register(Metric("perplexity", "perplexity", _perplexity, higher_is_better=False))
-register(Metric("bleu", "BLEU", _bleu, of_sentence=_sentence_bleu))
+register(Metric("bleu", "BLEU", bleu, of_sentence=_sentence_bleu))
 register(Metric("chrf", "chrF", _chrf, of_sentence=_sentence_chrf))
 register(Metric("aer", "AER", _alignment_error_rate, higher_is_better=False, decimals=3))
-
-
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Score:
-    """Compute corpus BLEU."""
-    return _bleu(Evidence(hypotheses, references, tokenizer))
 
 
 # --- the sufficient statistics of BLEU --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nmt import fast
-from nmt.config import Config, load_run_config, schema
+from nmt.config import Config, load_run_config
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import read_json
@@ -36,9 +36,8 @@ def load_run(
     path: str | Path,
     device: torch.device,
     checkpoint: str = "best",
-    kernels: schema.Kernels | None = None,
 ) -> LoadedRun:
-    """Load the model of a run directory; ``kernels``, if given, overrides its configuration.
+    """Load the model of a run directory.
 
     The run may be untrusted: nothing in it is executed, and no file outside it is opened.
     Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
@@ -51,7 +50,6 @@ def load_run(
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     _refuse_other_tokenizers(run, tokenizers)
-    config = config.model_copy(update={"kernels": kernels or config.kernels})
     sizes = tokenizers.source.size, tokenizers.target.size
     run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, sizes))
     weights = run.weights(checkpoint)

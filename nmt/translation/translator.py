@@ -8,7 +8,7 @@ from typing import Any, Self, overload
 import torch
 
 from nmt import fast
-from nmt.config.schema import Decoding, Kernels
+from nmt.config.schema import Decoding
 from nmt.data.batching import Specials
 from nmt.data.tokenizer import Tokenizers
 from nmt.device import precision_of, release_freed_memory, resolve_device
@@ -92,21 +92,20 @@ class Translator:
         runs: str | Path | Sequence[str | Path],
         device: str = "auto",
         precision: str = "fp32",
-        kernels: Kernels | None = None,
     ) -> Self:
         """Load the translator of a run directory, or of several that translate together, as the first one decodes.
 
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
         digits of fp32, as they may be for a network that has learned nothing.
 
-        ``kernels``: instead of what its configuration says. Raises CheckpointError if a run cannot be used, ConfigError
-        for a device that is not there, for int8 with plain kernels, and for runs that read the source in other pieces
-        or in another order, that write other pieces, or that translate in other directions.
+        Raises CheckpointError if a run cannot be used, ConfigError for a device that is not there, for int8 with plain
+        kernels, and for runs that read the source in other pieces or in another order, that write other pieces, or that
+        translate in other directions.
         """
         paths = [runs] if isinstance(runs, str | Path) else runs
         where = resolve_device(device)
         products = precision_of(precision, where)
-        loaded = [load_run(Path(run), where, kernels=kernels) for run in paths]
+        loaded = [load_run(Path(run), where) for run in paths]
         _refuse_strangers(paths, loaded)
         return cls.of(loaded, where, products)
 

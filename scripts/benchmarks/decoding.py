@@ -3,11 +3,12 @@
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from nmt.config.schema import Kernels
-from nmt.device import keep_freed_memory
+from nmt.device import keep_freed_memory, precision_of, resolve_device
+from nmt.runs.loading import load_run
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 
@@ -44,7 +45,10 @@ def measure_decoding(
     path: str, lines: Sequence[str], beam_size: int, kernels: Kernels, precision: str, device: str, repeats: int
 ) -> DecodingRow:
     """Measure the translation of lines, with tokenization but without the loading of the model."""
-    translator = Translator.load(path, device, precision, kernels)
+    place = resolve_device(device)
+    run = load_run(path, place)
+    run = replace(run, config=run.config.model_copy(update={"kernels": kernels}))
+    translator = Translator.of([run], place, precision_of(precision, place))
     if translator.device.type == "cpu":
         keep_freed_memory()
     options = SearchOptions.from_config(translator.decoding, beam_size=beam_size)

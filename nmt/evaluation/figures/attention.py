@@ -115,7 +115,8 @@ def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
     """Label the positions and name both axes."""
     fontsize = max(SMALLEST_LABEL, min(LABEL, 0.8 * 72 * cell))
     step = int(np.ceil(1.1 * fontsize / 72 / cell))  # a label at each or only at some positions
-    backwards = _is_right_to_left("".join(content.source))
+    directions = map(unicodedata.bidirectional, "".join(content.source))
+    backwards = next((each != "L" for each in directions if each in ("L", "R", "AL")), False)  # of the first letter
     for axis, side in ((axes.xaxis, content.source), (axes.yaxis, content.target)):
         labels = [plain(each, LONGEST_LABEL) for each in side]
         if axis is axes.xaxis:
@@ -145,12 +146,6 @@ def _draw_scale(figure: Figure, scale: Normalize, below: float) -> None:
     axes.tick_params(length=2, labelsize=7.5)
     bar.outline.set(color="#999999", linewidth=0.5)
     axes.annotate("Attention weight", (1, 0.5), (8, 0), "axes fraction", "offset points", va="center", fontsize=8)
-
-
-def _is_right_to_left(text: str) -> bool:
-    """Whether the first letter of a text is written from right to left."""
-    directions = map(unicodedata.bidirectional, text)
-    return next((each != "L" for each in directions if each in ("L", "R", "AL")), False)
 
 
 def _is_upright(label: str) -> bool:
