@@ -137,7 +137,7 @@ def test_links_that_cannot_be_are_named(tmp_path: Path) -> None:
     words = len((tmp_path / "train.low").read_text("utf-8").splitlines()[4].split())
     for text, link in ((f"0-0 {words}p0", f"{words}-0 "), (f"0-{words}", f"0-{words} "), ("0-0 1:1", "'1:1' ")):
         path.write_text("".join(f"{line}\n" for line in [*lines[:4], text, *lines[5:]]), "utf-8")
-        assert error_of(made).startswith(f"{path}:5: {link}")
+        assert error_of(made).startswith(f"data.train: {path}:5: {link}")
     path.unlink()
     assert error_of(made).startswith(f"data.train.links: {path}: no such file")
     os.mkfifo(path)
