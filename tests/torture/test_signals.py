@@ -84,8 +84,7 @@ def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_rank_is_killed(training: Training, undisturbed: Path, generator: random.Random) -> None:
-    """The other one ends, too: by itself, or by torchrun's signal if it notices nothing before; the run resumes from the
-    last checkpoint."""
+    """The other one ends, too, by itself or by torchrun's signal; the run resumes from the last checkpoint."""
     training.undisturbed = undisturbed
     process = begin(training)
     assert wait_for(process, "update ")
