@@ -145,7 +145,9 @@ class StopRequest:
         self._before = {number: signal.signal(number, self._record) for number in (signal.SIGTERM, *heard)}
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and "RANK" in os.environ:
+            return  # torchrun ends this process when another one has ended: its error must be shown first
         for number, handler in self._before.items():
             signal.signal(number, handler)
 

@@ -84,15 +84,15 @@ def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_rank_is_killed(training: Training, undisturbed: Path, generator: random.Random) -> None:
-    """The other one ends, too, by itself or by torchrun's signal; the run resumes from the last checkpoint."""
+    """The other one ends, too, and names the reason; the run resumes from the last checkpoint."""
     training.undisturbed = undisturbed
     process = begin(training)
     assert wait_for(process, "update ")
     time.sleep(generator.uniform(0, 0.5))
     ranks = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     os.kill(int(generator.choice(ranks)), signal.SIGKILL)
-    process.communicate()
-    assert process.returncode != 0
+    _, err = process.communicate()
+    assert process.returncode != 0 and "another process of the run has ended" in err, err
     saved = training.saved()
     process = begin(training)
     _, err = process.communicate()
