@@ -65,6 +65,7 @@ figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Ba
 textbook: $(READY) data/demo-short/.ready ## train what the claims of docs/textbook.md need, judge them, write the page (needs Multi30k; JOBS=2)
 	@for file in configs/experiments/textbook/*.yaml; do $(BIN)/nmt-experiment --config $$file --jobs $(JOBS) || exit; done
 	@$(BIN)/python scripts/textbook.py
+	@$(BIN)/python scripts/reference.py
 
 data/demo-short/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
 	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D) --longest 20 --test-per-bin 250

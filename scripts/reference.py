@@ -218,7 +218,7 @@ def _options_of(name: str) -> Sequence[Option]:
 
 
 def claims() -> str:
-    """The table of scripts/textbook.py, which imports this module."""
+    """The table of scripts/textbook.py, imported when it is needed: it imports PyTorch."""
     table: str = importlib.import_module("textbook").table()
     return table
 

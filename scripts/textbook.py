@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-import reference
 from aligner import align
 from machine import commit, machine
 from nmt.cli.command import Command
@@ -34,7 +33,7 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.translation.translator import Translator
 
-FIGURES = reference.ROOT / "docs/figures"
+FIGURES = Path(__file__).parent.parent / "docs/figures"
 STUDENT = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
@@ -202,7 +201,7 @@ def picture(claims: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def textbook(*, begun_at: str | None = None) -> None:
-    """Measure the claims whose runs are finished, and write the table and the picture of all measured claims.
+    """Measure the claims whose runs are finished, and draw all measured claims; reference.py writes the table.
 
     Args:
         begun_at: commit at which the runs were begun (default: the current one)
@@ -222,7 +221,6 @@ def textbook(*, begun_at: str | None = None) -> None:
             if found := measure(claim, plan, read_json(path) if path.exists() else {}):
                 write_json(path, {"name": name, **found, **made})
     write_bytes(FIGURES / "textbook.png", picture(measured()))
-    reference.write()
 
 
 main = Command(textbook, "textbook.py")

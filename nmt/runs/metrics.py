@@ -15,7 +15,7 @@ LARGEST_METRICS = 1 << 30
 """Bytes of the file of an untrusted run."""
 OTHER_TYPES = {"split": str, "signature": str, "updates": list, "lines": list}
 """The types of the values of a record that are not numbers."""
-LARGEST_NUMBER = 1e305
+LARGEST_DRAWN = 1e305
 """Above every perplexity, which training limits to exp(700); a figure can still be drawn to scale."""
 
 
@@ -42,7 +42,7 @@ def _fits(name: str, value: Any) -> bool:
 
 def is_number(value: Any) -> bool:
     """Whether a value of JSON is a number that is finite, and small enough to be drawn."""
-    return isinstance(value, int | float) and abs(value) <= LARGEST_NUMBER
+    return isinstance(value, int | float) and abs(value) <= LARGEST_DRAWN
 
 
 def best_validation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -93,7 +93,7 @@ class GraphedGradients:
             parameter.grad = torch.zeros_like(parameter)
 
     def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """As eagerly; what is recorded is the same at every update. Out of memory, forget all recordings:
+        """See ``EagerGradients``; what is recorded is the same at every update. Out of memory, forget all recordings:
         the next batches need the memory that these hold."""
         try:
             return self._computed(batch, tokens)
@@ -128,7 +128,7 @@ class GraphedGradients:
         self.eager.model.zero_grad(set_to_none=False)
 
     def prepared(self, batch: Batch) -> Batch:
-        """Fill a batch up, and prepare it as eagerly."""
+        """See ``EagerGradients``; the batch is filled up first."""
         return filled_up(batch, self.specials).pinned()
 
     def _record(self, batch: Batch) -> _Recording:

@@ -2,7 +2,6 @@
 chooses."""
 
 import math
-import time
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nmt.config.schema import AnyAttention, Kernels, Training
-from nmt.data.batching import Specials
+from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position, training_batches
 from nmt.device import (
@@ -24,7 +23,7 @@ from nmt.device import (
     out_of_memory,
     resolve_device,
     resolve_precision,
-    synchronize,
+    timed,
 )
 from nmt.messages import Caution, Say, step
 from nmt.model import Seq2Seq
@@ -98,19 +97,19 @@ class Trial:
             compute = gradients_on(
                 model, self.objective(model, self.specials), device, machine.precision, self.specials, machine.kernels
             )
-            found, seconds = torch.zeros(()), math.inf
+            found, seconds = list[Tensor](), math.inf
+
+            def one_step(batch: Batch) -> None:
+                found.append(compute(batch, tokens))
+
             # the first is computed eagerly, a CUDA graph is recorded with the second and replayed with the last
             other = self.batch.map(lambda tensor: tensor[:1].expand_as(tensor).contiguous())
             for batch in map(compute.prepared, (other, other, self.batch)):
                 compute.reset()
                 torch.manual_seed(1)  # the same noise for all machines
-                synchronize(device)
-                started = time.perf_counter()
-                found = compute(batch, tokens)
-                synchronize(device)
-                seconds = min(seconds, time.perf_counter() - started)
-        gradients = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
-        values = {"the loss": found / tokens, **{f"the gradient of {name}": each for name, each in gradients.items()}}
+                seconds = min(seconds, timed(partial(one_step, batch), device))
+        values = {"the loss": found[-1] / tokens}
+        values |= {f"the gradient of {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
         return {name: each.detach().double() for name, each in values.items()}, seconds
 
     def disagreement(self, machine: Machine) -> str | None:
@@ -146,7 +145,7 @@ def settled(
     """
     machine, measured = Machine(device, resolve_precision(name, device), kernels, world), ""
     if name == "auto" and begun.get("device") == name_of(device):
-        machine = replace(machine, precision=FORMATS[begun["precision"]])
+        machine = replace(machine, precision=FORMATS.get(begun.get("precision", ""), machine.precision))
     elif name == "auto" and machine.precision == BF16 and device.type == "cpu":
         (_, fp32), (_, bf16) = (trial.step(replace(machine, precision=precision)) for precision in (FP32, BF16))
         machine = replace(machine, precision=BF16 if fp32 > MARGIN * bf16 else FP32)

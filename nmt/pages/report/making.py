@@ -126,7 +126,7 @@ def _facts(
         views=views,
         length=[asdict(row) for row in measured.scores.rows],
         samples=samples(system.run),
-        film=film(system.run, scoring),
+        film=film(system.run, metrics, scoring),
     )
 
 
@@ -252,13 +252,13 @@ def samples(run: RunDirectory) -> list[Row]:
     ]
 
 
-def film(run: RunDirectory, scoring: Scoring) -> Row | None:
-    """Read the film of a run: the updates, the scores of each validation, and for each sentence its words and the
-    packed weights of every frame; None without one."""
+def film(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], scoring: Scoring) -> Row | None:
+    """Read the film of a run, whose records are ``metrics``: the updates, the scores of each validation, and for each
+    sentence its words and the packed weights of every frame; None without one."""
     found = read_film(run.film)
     if found is None:
         return None
-    validations = [each for each in read_metrics(run.metrics) if each.get("split") == "validation"]
+    validations = [each for each in metrics if each.get("split") == "validation"]
     updates = found.updates.tolist()
     return {
         "updates": updates,
