@@ -18,10 +18,4 @@ export default [
       "prefer-const": "error",
     },
   },
-  {
-    // scripts that share one scope
-    files: ["nmt/pages/report/page/*.js"],
-    languageOptions: { sourceType: "script" },
-    rules: { "no-unused-vars": ["error", { vars: "local" }] },
-  },
 ];

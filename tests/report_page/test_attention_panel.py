@@ -161,7 +161,8 @@ def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
 def test_gold_links_of_a_language_without_spaces(page: Page, path: Path) -> None:
     page.open(path)
     this = {"reference": "我 爱猫。", "gold": [[0, 0], [1, 1], [2, 2]]}
-    links = page.js("return sharedGold(arguments[0], arguments[1], 'characters')", this, [["▁我爱"], ["猫"], ["。"]])
+    shared = "return modules['report/page/attention.js'].sharedGold(...arguments)"
+    links = page.js(shared, this, [["▁我爱"], ["猫"], ["。"]], "characters")
     assert links == [[0, 0], [1, 0], [2, 1]]
 
 

@@ -247,7 +247,7 @@ def test_a_stored_sentence_can_be_changed(page: Page, live: Path) -> None:
 
 def test_a_weight_that_is_given_leaves_the_others_in_proportion(page: Page, live: Path) -> None:
     page.open(live)
-    give = "return withWeight(arguments[0], arguments[1], arguments[2])"
+    give = "return modules['report/page/changes.js'].withWeight(...arguments)"
     assert page.js(give, [0.5, 0.3, 0.2], [0], 0.75) == pytest.approx([0.75, 0.15, 0.1])
     assert page.js(give, [0.5, 0.3, 0.2], [1, 2], 0.2) == pytest.approx([0.8, 0.12, 0.08])
     assert page.js(give, [1, 0, 0], [0], 0.4) == pytest.approx([0.4, 0.3, 0.3]), "nothing to divide in proportion"
@@ -256,7 +256,7 @@ def test_a_weight_that_is_given_leaves_the_others_in_proportion(page: Page, live
 
 def test_weights_in_an_address(page: Page, live: Path) -> None:
     page.open(live)
-    again = "return formatClamps(parseClamps(arguments[0]))"
+    again = "const m = modules['report/page/changes.js']; return m.formatClamps(m.parseClamps(arguments[0]))"
     assert page.js(again, "3:0.25,0,0.75;4:1,0,0") == "3:0.25,0,0.75;4:1,0,0"
     for text in ("", "x", "1:", "1:0.5", "-1:1,0", "1.5:1,0", "1:2,0", "1:1,1", "1:0,0", "1:a,b", "1:NaN,1", ";;:"):
         assert page.js(again, text) == "", text
@@ -273,7 +273,7 @@ def test_where_hypotheses_part_and_die(page: Page, live: Path) -> None:
       const [ab, ac, de] = [grow(a, "b", -2), grow(a, "c", -5), grow(d, "e", -3)];
       const [end, more] = [grow(ab, "end", -2, true), grow(de, "f", -9)];
       const steps = [[[a, d], []], [[ab, de, ac], []], [[more], [end]]].map(([live, ended]) => ({ live, ended }));
-      return beamTree(steps, ({ logProb }) => logProb).slice(1)
+      return modules['report/page/beam.js'].beamTree(steps, ({ logProb }) => logProb).slice(1)
         .map(({ hypothesis, lane, fate }) => [hypothesis.token, lane, fate]);
     """
     assert page.js(tree) == [

@@ -8,7 +8,6 @@ import base64
 import gzip
 import json
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from markupsafe import Markup
 
 from nmt.evaluation.metrics import Metric
 from nmt.messages import duration
-from nmt.pages import policy
-from nmt.pages.web.exporting import bundled
+from nmt.pages import bundled, policy, read
 
 EXPLORED = ("title", "languages", "systems", "bins", "sentences", "score")
 """The fields of a report that the script reads."""
@@ -146,7 +144,7 @@ class Report:
 
 def render(report: Report) -> str:
     """Return the page."""
-    style, script = _joined(".css"), f"{_joined('.js')}\nconst engine = {bundled('translator.js')};\n"
+    style, script = read("web/parts/parts.css") + read("report/page/report.css"), bundled("report/page/main.js")
     environment = Environment(
         loader=PackageLoader("nmt.pages.report", "page"),
         autoescape=True,
@@ -192,9 +190,3 @@ def seven_bits(content: bytes) -> str:
     bits = np.unpackbits(np.frombuffer(content, np.uint8))
     codes = np.packbits(np.pad(bits, (0, -len(bits) % 7)).reshape(-1, 7), axis=1) >> 1
     return codes.tobytes().decode("ascii").translate({ord(each): 0xA1 + k for k, each in enumerate("\0\r\x1b<")})
-
-
-def _joined(ending: str) -> str:
-    """The page's files with an ending, in the order of their names."""
-    parts = sorted(files("nmt.pages.report").joinpath("page").iterdir(), key=lambda each: each.name)
-    return "\n".join(each.read_text("utf-8") for each in parts if each.name.endswith(ending))

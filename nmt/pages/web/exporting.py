@@ -1,7 +1,6 @@
 """A run as files that the engine in JavaScript reads: translation in a page, in Node, in an extension."""
 
 import json
-import re
 import shutil
 from collections.abc import Mapping
 from importlib.resources import as_file, files
@@ -22,8 +21,6 @@ from nmt.runs.tensors import unshared
 CELLS = ("gru", "lstm", "ssru")
 SCORES = ("additive", "concat", "coverage", "dot", "scaled_dot", "general", "low_rank", "cosine", "location")
 """Those of the engine: engine/cells.js, engine/attention.js."""
-IMPORT = re.compile(r'^import \{([^}]*)\} from "\./([\w-]+\.js)";\n', re.MULTILINE)
-EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 
 
 def export_web(run: str | Path, output: Path) -> int:
@@ -118,29 +115,3 @@ def quantized(weights: Mapping[str, Tensor], bits: int = 12) -> dict[str, Tensor
             low = functional.pad((codes & 15).flatten(), (0, codes.numel() % 2))
             made[f"{name}.low"] = (low[0::2] | low[1::2] << 4).to(torch.uint8)
     return made
-
-
-# --- one script -------------------------------------------------------------------------------------------------------
-
-
-def bundled(module: str) -> str:
-    """Return a module of the engine, and those that it imports, as an expression: an object with the exports of each.
-
-    A page that is opened from disk can load no modules. These import and export by name, ``import { a, b } from
-    "./file.js"`` and ``export class C``; no two import each other.
-    """
-    found: dict[str, str] = {}
-    _collect(module, found)
-    return f"(() => {{\nconst modules = {{}};\n{''.join(found.values())}return modules;\n}})()"
-
-
-def _collect(module: str, found: dict[str, str]) -> None:
-    """Add a module to those that are found, after all that it imports."""
-    text = files("nmt.pages.web").joinpath("engine", module).read_text("utf-8")
-    for _, other in IMPORT.findall(text):
-        if other not in found:
-            _collect(other, found)
-    exports = ", ".join(name for _, name in EXPORT.findall(text))
-    body = IMPORT.sub(lambda match: f'const {{{match[1].replace(" as ", ": ")}}} = modules["{match[2]}"];\n', text)
-    body = EXPORT.sub(lambda match: match[1], body)
-    found[module] = f'modules["{module}"] = (() => {{\n{body}return {{ {exports} }};\n}})();\n'

@@ -1,10 +1,20 @@
-"use strict";
 // Addresses that name what the report does not have: a link may be of another report, or typed. The nearest state is
 // shown, and the page says what is missing. Only names are told of; sliders and steps stop at their ends in silence.
 
-/** What the values of a panel's state name: key to [kind, all names of that kind]. */
+import { filmedSentences } from "./film.js";
+import { parseState } from "./state.js";
+
+/**
+ * What the values of a panel's state name: key to [kind, all names of that kind].
+ *
+ * @param {ReportData} report
+ * @param {string} panel
+ * @returns {Record<string, [string, string[]]>}
+ */
 function namesOf(report, panel) {
+  /** @type {[string, string[]]} */
   const system = ["system", report.systems.map(({ name }) => name)];
+  /** @type {Record<string, Record<string, [string, string[]]>>} */
   const kinds = {
     attention: {
       attention: ["sentence", report.sentences.map(({ id }) => String(id))],
@@ -18,8 +28,8 @@ function namesOf(report, panel) {
   return kinds[panel] ?? {};
 }
 
-/** Read an address: {state, missing}. What is missing from the report is left out of the state, or replaced. */
-function readAddress(report, fragment, panels) {
+/** Read an address: {state, missing}. What is missing from the report is left out of the state, or replaced. @param {ReportData} report @param {string} fragment @param {string[]} panels */
+export function readAddress(report, fragment, panels) {
   const state = parseState(fragment, panels);
   const [panel] = new URLSearchParams(fragment.replace(/^#/, "")).keys();
   if (panel !== undefined && !panels.includes(panel)) {
@@ -35,8 +45,8 @@ function readAddress(report, fragment, panels) {
   return { state, missing };
 }
 
-/** The name that is nearest as a number; the first where names are no numbers; "" where there are none. */
+/** The name that is nearest as a number; the first where names are no numbers; "" where there are none. @param {string} wanted @param {string[]} names */
 function nearest(wanted, names) {
-  const distance = (name) => Math.abs(Number(name) - Number(wanted));
+  const distance = (/** @type {string} */ name) => Math.abs(Number(name) - Number(wanted));
   return names.reduce((best, name) => (distance(name) < distance(best) ? name : best), names[0] ?? "");
 }

@@ -1,9 +1,12 @@
-// @ts-check
-"use strict";
 // The beam as a tree: each piece of each hypothesis, where hypotheses part, and where they die.
+
+import { penalty } from "../../web/engine/search.js";
+import { decimal, element } from "../../web/parts/dom.js";
 
 /**
  * @typedef {import("../../web/engine/search.js").Hypothesis} Hypothesis
+ * @typedef {import("../../web/engine/search.js").BeamStep} BeamStep
+ * @typedef {import("./engines.js").LiveReading} LiveReading
  *
  * @typedef {object} BeamNode a piece of a hypothesis
  * @property {Hypothesis} hypothesis
@@ -22,7 +25,7 @@
  * @param {(hypothesis: Hypothesis) => number} score
  * @returns {BeamNode[]} parents before children
  */
-function beamTree(steps, score) {
+export function beamTree(steps, score) {
   /** @type {Map<Hypothesis, BeamNode>} */
   const nodes = new Map();
   const node = (/** @type {Hypothesis} */ hypothesis) => {
@@ -80,7 +83,7 @@ function layOut(root) {
  *
  * @param {(pieces: string[]) => void} branch
  */
-function beamView(branch) {
+export function beamView(branch) {
   const tree = element("div", { class: "tree", role: "group", "aria-label": "Beam" });
   const told = element("p", { class: "told", role: "status" });
   const note =
@@ -93,8 +96,7 @@ function beamView(branch) {
     if (reading === drawn) return;
     drawn = reading;
     const { pieces, alpha } = reading.search;
-    const score = (/** @type {Hypothesis} */ { logProb, length }) =>
-      logProb / engine["search.js"].penalty(length, alpha);
+    const score = (/** @type {Hypothesis} */ { logProb, length }) => logProb / penalty(length, alpha);
     const nodes = beamTree(reading.beam, score);
     const buttons = nodes.slice(1).map((node) => {
       const piece = pieces[node.hypothesis.token];

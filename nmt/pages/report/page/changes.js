@@ -1,5 +1,3 @@
-// @ts-check
-"use strict";
 // What a person changes in a translation: the weights of a step, and the pieces that it begins with.
 
 /**
@@ -10,7 +8,7 @@
  * @param {number} weight from 0 to 1
  * @returns {number[]}
  */
-function withWeight(row, columns, weight) {
+export function withWeight(row, columns, weight) {
   const chosen = row.map((_, column) => columns.includes(column));
   const total = (/** @type {boolean} */ inside) =>
     row.reduce((sum, value, column) => (chosen[column] === inside ? sum + value : sum), 0);
@@ -25,13 +23,13 @@ function withWeight(row, columns, weight) {
 }
 
 /** Weights by step as a text for an address: 3:0.25,0,0.75;4:1,0,0. @param {Map<number, number[]>} clamps */
-function formatClamps(clamps) {
+export function formatClamps(clamps) {
   const decimals = (/** @type {number} */ weight) => String(Number(weight.toFixed(4)));
   return [...clamps].map(([step, row]) => `${step}:${row.map(decimals).join(",")}`).join(";");
 }
 
 /** Read that text; what is no row of weights is left out. @param {string} text @returns {Map<number, number[]>} */
-function parseClamps(text) {
+export function parseClamps(text) {
   const pairs = text.split(";").map((part) => {
     const [step, row = ""] = part.split(":");
     return /** @type {[number, number[]]} */ ([Number(step), row.split(",").map(Number)]);

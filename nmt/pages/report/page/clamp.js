@@ -1,13 +1,16 @@
-// @ts-check
-"use strict";
 // The weights of a live translation: a heat map whose cells can be given a weight.
+
+import { element, figure, slider } from "../../web/parts/dom.js";
+import { heatMap } from "../../web/parts/heatmap.js";
+import { columnsOf } from "../../web/parts/model.js";
+import { formatClamps, withWeight } from "./changes.js";
 
 /**
  * {node, draw(model), show(model, cell), light(model, step)}.
  *
  * @param {Go} go
  */
-function weightsView(go) {
+export function weightsView(go) {
   /** @type {Model | null} */
   let model = null;
   let column = 0;
@@ -96,10 +99,4 @@ function weightsView(go) {
       if (next.weights) heat.light(step, next.weights[step]);
     },
   };
-}
-
-/** The source pieces of a column. @param {Model} model @param {number} column */
-function columnsOf({ unit, output }, column) {
-  if (unit === "pieces") return [column];
-  return wordOfPiece(output.source_words).flatMap((word, piece) => (word === column ? [piece] : []));
 }

@@ -1,9 +1,11 @@
-// @ts-check
-"use strict";
 // How much of the source was read, and how sharply: the sum of each source word's weights, each output word's entropy.
 
+import { element } from "../../web/parts/dom.js";
+import { columnsOf } from "../../web/parts/model.js";
+import { mean } from "../../web/parts/numbers.js";
+
 /** {node, draw(model)}. */
-function coverageView() {
+export function coverageView() {
   const node = element("div", { class: "coverage" });
   const bars = (
     /** @type {string} */ title,

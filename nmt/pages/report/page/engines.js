@@ -1,23 +1,14 @@
-// @ts-check
-"use strict";
 // The systems that translate in this page: loaded from its own parts when they are first needed.
 
+import { Translator } from "../../web/engine/translator.js";
+import { byId } from "../../web/parts/dom.js";
+import { readingOf } from "../../web/parts/model.js";
+import { formatState } from "./state.js";
+
 /**
- * @typedef {import("../../web/engine/translator.js").Translator} Translator
  * @typedef {import("../../web/engine/translator.js").Translation} Translation
  * @typedef {import("../../web/engine/search.js").BeamStep} BeamStep
  * @typedef {{beam: number, prefix: string[], clamps: Map<number, number[]>}} Wanted
- *
- * @typedef {object} Reading what a report holds of a stored sentence; here with weights that are not packed
- * @property {string} text
- * @property {Record<string, number>} scores
- * @property {number} log_probability
- * @property {string[]} failures
- * @property {string[][]} source_words
- * @property {string[][]} target_words
- * @property {[string, number][][]} steps
- * @property {number[]} chosen
- * @property {Record<string, number[][]>} attention
  *
  * @typedef {object} Search
  * @property {Translation} translation
@@ -28,12 +19,30 @@
  * @typedef {Reading & Search} LiveReading
  */
 
+const REPLACED = "\0\r\x1b<";
 const LIVE_CANDIDATES = 5;
 /** Seconds after which a translation is given up: the page answers nothing else meanwhile. */
 const PATIENCE = 3;
 
+/** Unpack a part of the page: bytes, compressed by gzip, as characters of 7 bits. Some have others in their place. @param {string} id */
+export function unpacked(id) {
+  const text = byId(id).textContent ?? "";
+  const bytes = new Uint8Array(Math.floor((text.length * 7) / 8));
+  let [bits, count, at] = [0, 0, 0];
+  for (let k = 0; k < text.length; k += 1) {
+    const code = text.charCodeAt(k);
+    bits = (bits << 7) | (code < 128 ? code : REPLACED.charCodeAt(code - 0xa1));
+    count += 7;
+    if (count < 8) continue;
+    count -= 8;
+    bytes[at++] = bits >> count;
+    bits &= (1 << count) - 1;
+  }
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
+}
+
 /** Whether any system translates in this page. @param {ReportData} report */
-function isLive(report) {
+export function isLive(report) {
   return Object.values(report.engines).some((each) => typeof each !== "string");
 }
 
@@ -43,7 +52,7 @@ function isLive(report) {
  * @param {ReportData} report
  * @returns {(name: string) => Promise<Translator>}
  */
-function translators(report) {
+export function translators(report) {
   /** @type {Map<string, Promise<Translator>>} */
   const loaded = new Map();
   const load = async (/** @type {string} */ name) => {
@@ -53,7 +62,7 @@ function translators(report) {
     const weights = await bytes("model.safetensors");
     const source = new Uint8Array(await bytes("source.model"));
     const target = parts["target.model"] ? new Uint8Array(await bytes("target.model")) : undefined;
-    return new engine["translator.js"].Translator({ config, weights, source, target });
+    return new Translator({ config, weights, source, target });
   };
   return (name) => {
     const found = loaded.get(name) ?? load(name);
@@ -68,10 +77,10 @@ function translators(report) {
  * @param {Translator} translator
  * @param {string} text
  * @param {Wanted} wanted
- * @param {{view: string, languages: ReportData["languages"]}} shown
+ * @param {ReportData["languages"]} languages
  * @returns {LiveReading}
  */
-function liveReading(translator, text, { beam, prefix, clamps }, { view, languages }) {
+export function liveReading(translator, text, { beam, prefix, clamps }, languages) {
   /** @type {BeamStep[]} */
   const steps = [];
   const began = performance.now();
@@ -84,15 +93,7 @@ function liveReading(translator, text, { beam, prefix, clamps }, { view, languag
   const weights = clamps.size ? { weights: (/** @type {number} */ step) => clamps.get(step) } : {};
   const translation = translator.translate(text, { ...options, ...weights });
   return {
-    text: translation.text,
-    scores: {},
-    log_probability: translation.logProb,
-    failures: [],
-    source_words: wordsOf(translation.sourcePieces, languages.unit),
-    target_words: wordsOf(translation.pieces, languages.target_unit),
-    steps: translation.candidates,
-    chosen: translation.probabilities,
-    attention: translation.attention ? { [view]: translation.attention } : {},
+    ...readingOf(translation, languages.unit, languages.target_unit),
     translation,
     beam: steps,
     search: { pieces: translator.target.pieces, alpha: translator.config.decoding.length_penalty },
@@ -100,19 +101,12 @@ function liveReading(translator, text, { beam, prefix, clamps }, { view, languag
   };
 }
 
-/** The pieces of each word; where words are not counted, each piece is one. @param {string[]} pieces @param {string} unit */
-function wordsOf(pieces, unit) {
-  /** @type {string[][]} */
-  const words = [];
-  for (const piece of pieces) {
-    const last = words.at(-1);
-    if (last && unit === "words" && !piece.startsWith("▁") && piece !== "</s>") last.push(piece);
-    else words.push([piece]);
-  }
-  return words;
+/** The address of a stored sentence as one to change. @param {Sentence} sentence @param {string} system */
+export function liveLink(sentence, system) {
+  return formatState({ panel: "translate", translate: wellFormed(sentence.source), system });
 }
 
 /** A text without halves of characters, of which no address can be made. @param {string} text */
-function wellFormed(text) {
+export function wellFormed(text) {
   return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }

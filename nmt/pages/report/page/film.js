@@ -1,28 +1,35 @@
-// @ts-check
-"use strict";
 // The film of learning: the attention of every system to the same sentences, from validation to validation.
 
+import { decimal, dropDown, element, figure, plainText, slider, unitSwitch } from "../../web/parts/dom.js";
+import { heatMap } from "../../web/parts/heatmap.js";
+import { decodeWeights, entropyBits, joinedWeights, mean, wordText } from "../../web/parts/numbers.js";
+import { pairList } from "./rows.js";
+import { choice, numberIn } from "./state.js";
+
 /**
- * @typedef {{source: string, reference: string, source_words: string[][], target_words: string[][], frames: string[]}} Filmed
- * @typedef {{updates: number[], scores: string[], sentences: Filmed[]}} Film
- * @typedef {{systems: {name: string, views: string[], film: Film | null}[], languages: {source_rtl: boolean}}} FilmReport
- * @typedef {{film: Film, filmed: Filmed, heat: ReturnType<typeof heatMap>, note: HTMLElement, rows: string, weights: number[][]}} FilmScreen
+ * @typedef {object} Screen a sentence under a system
+ * @property {Film} film
+ * @property {Filmed} filmed
+ * @property {ReturnType<typeof heatMap>} heat
+ * @property {HTMLElement} note
+ * @property {string} rows
+ * @property {number[][]} weights
  */
 
 const FRAME_TIME = 150; // milliseconds, less than the address waits before it is written
 
-/** The sentences that any system was filmed with, as [source, reference]. @param {FilmReport} report @returns {string[][]} */
-function filmedSentences(report) {
+/** The sentences that any system was filmed with, as [source, reference]. @param {ReportData} report @returns {string[][]} */
+export function filmedSentences(report) {
   const all = report.systems.flatMap(({ film }) => film?.sentences ?? []);
   return [...new Map(all.map(({ source, reference }) => [`${source}\n${reference}`, [source, reference]])).values()];
 }
 
-/** @param {FilmReport} report @param {(changes: Record<string, string>, how?: {replace: boolean}) => void} go */
-function filmPanel(report, go) {
+/** @param {ReportData} report @param {Go} go @returns {Panel} */
+export function filmPanel(report, go) {
   const sentences = filmedSentences(report);
   const updates = [...new Set(report.systems.flatMap(({ film }) => film?.updates ?? []))].sort((a, b) => a - b);
   const last = updates.length - 1;
-  /** @type {FilmScreen[]} */
+  /** @type {Screen[]} */
   let screens = [];
   let drawn = "";
   let place = last;
@@ -36,11 +43,7 @@ function filmPanel(report, go) {
       sentences.map(([source], number) => [String(number + 1), source]),
       (/** @type {string} */ number) => go({ film: number }),
     ),
-    unit: segments(
-      "Show",
-      ["words", "pieces"].map((unit) => [unit, unit]),
-      (/** @type {string} */ unit) => go({ unit }),
-    ),
+    unit: unitSwitch((unit) => go({ unit })),
     update: slider(
       "Update",
       { min: 0, max: last, step: 1, say: (/** @type {number} */ to) => updates[to]?.toLocaleString("en") },
@@ -79,7 +82,7 @@ function filmPanel(report, go) {
     if (key === "ArrowLeft" || key === "ArrowRight") show(place + (key === "ArrowLeft" ? -1 : 1));
   }
 
-  /** @param {Record<string, string>} state */
+  /** @param {State} state */
   function update(state) {
     const number = numberIn(state, "film", 1, Math.max(sentences.length, 1), 1) - 1;
     const unit = choice(state, "unit", ["words", "pieces"]);
@@ -118,24 +121,18 @@ function filmPanel(report, go) {
         unit === "words" ? words.map(wordText) : words.flat(),
       );
       const own = rows.join("\n");
-      const heat = heatMap({
-        point: (/** @type {number} */ at) => light(at, own),
-        leave: () => light(-1, own),
-        choose: (/** @type {number} */ at) => light(at, own),
-      });
+      const here = (/** @type {number} */ at) => light(at, own);
+      const heat = heatMap({ point: here, leave: () => here(-1), choose: here });
       const note = element("p", { class: "note" });
       const picture = figure(element("bdi", {}, name), heat.node, note);
       grid.append(picture);
       const rtl = report.languages.source_rtl;
-      heat.draw(
-        { system: name, sentence: { id: number + 1 }, unit, rows, columns, sourceRtl: rtl, gold: [] },
-        picture.clientWidth,
-      );
+      heat.draw({ system: name, unit, rows, columns, sourceRtl: rtl, gold: [] }, picture.clientWidth);
       screens.push({ film, filmed, heat, note, rows: own, weights: [] });
     }
   }
 
-  /** Paint the last frame that is not after the chosen update. @param {FilmScreen} screen @param {string} unit */
+  /** Paint the last frame that is not after the chosen update. @param {Screen} screen @param {string} unit */
   function paint(screen, unit) {
     const { film, filmed, heat, note } = screen;
     const frame = Math.max(
@@ -152,7 +149,10 @@ function filmPanel(report, go) {
 
   /** Light a row in all systems that have the same rows. @param {number} at @param {string} rows */
   function light(at, rows) {
-    for (const { heat, rows: own, weights } of screens) heat.light(...(own === rows ? [at, weights[at]] : [-1]));
+    for (const { heat, rows: own, weights } of screens) {
+      if (own === rows) heat.light(at, weights[at]);
+      else heat.light(-1);
+    }
   }
 
   return { body, update };

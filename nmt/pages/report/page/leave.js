@@ -1,6 +1,14 @@
-// @ts-check
-"use strict";
 // Occlusion: the sentence without one of its words, and which words of the output change.
+
+import { element } from "../../web/parts/dom.js";
+import { commonPlaces, marked, tokens } from "../../web/parts/numbers.js";
+
+const MOST_WORDS = 60;
+
+/**
+ * @typedef {import("./engines.js").LiveReading} LiveReading
+ * @typedef {import("./live.js").Answer} Answer
+ */
 
 /**
  * For each word of a text: the word, and the text without it. Characters, where the language has no spaces.
@@ -8,14 +16,12 @@
  * @param {string} text
  * @param {string} unit
  */
-function withoutEachWord(text, unit) {
+export function withoutEachWord(text, unit) {
   const words = unit === "words" ? text.split(/\s+/).filter(Boolean) : Array.from(text.replace(/\s/g, ""));
   const space = unit === "words" ? " " : "";
   const all = words.map((word, k) => ({ word, rest: words.filter((_, other) => other !== k).join(space) }));
   return all.slice(0, MOST_WORDS);
 }
-
-const MOST_WORDS = 60;
 
 /** The share of the words of a text that another one lacks. @param {string} text @param {string} other */
 function shareLost(text, other) {
@@ -24,7 +30,7 @@ function shareLost(text, other) {
 }
 
 /** {node, draw}. */
-function leaveView() {
+export function leaveView() {
   const list = element("ol", { class: "left-out" });
   const note =
     "Each line leaves one source word out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.";

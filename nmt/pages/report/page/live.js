@@ -1,7 +1,18 @@
-// @ts-check
-"use strict";
 // A sentence that a person types, under every system that translates in this page; and what follows from a change: of a
 // word, of weights, of the beginning. All of it is in the address.
+
+import { decimal, dropDown, element, labelled, segments, unitSwitch } from "../../web/parts/dom.js";
+import { modelOf } from "../../web/parts/model.js";
+import { marked } from "../../web/parts/numbers.js";
+import { stepView } from "../../web/parts/steps.js";
+import { beamView } from "./beam.js";
+import { formatClamps, parseClamps } from "./changes.js";
+import { weightsView } from "./clamp.js";
+import { coverageView } from "./coverage.js";
+import { liveReading, translators, wellFormed } from "./engines.js";
+import { leaveView, withoutEachWord } from "./leave.js";
+import { translationRow } from "./rows.js";
+import { choice, formatState, numberIn } from "./state.js";
 
 const BEAMS = ["5", "1", "2", "3", "10"];
 const LOOKS = [
@@ -12,14 +23,11 @@ const LOOKS = [
 ];
 
 /**
+ * @typedef {import("./engines.js").LiveReading} LiveReading
+ * @typedef {import("./engines.js").Wanted} Wanted
  * @typedef {{system: string, text: string, wanted: Wanted}} LiveRequest
  * @typedef {{reading?: LiveReading, problem?: string}} Answer
  */
-
-/** The address of a stored sentence as one to change. @param {Sentence} sentence @param {string} system */
-function liveLink(sentence, system) {
-  return formatState({ panel: "translate", translate: wellFormed(sentence.source), system });
-}
 
 /** What makes a request differ from another. @param {LiveRequest} request */
 function requestKey({ system, text, wanted: { beam, prefix, clamps } }) {
@@ -27,7 +35,7 @@ function requestKey({ system, text, wanted: { beam, prefix, clamps } }) {
 }
 
 /** @param {ReportData} report @param {Go} go @returns {Panel} */
-function livePanel(report, go) {
+export function livePanel(report, go) {
   const example = (report.sentences.find(({ length }) => Number(length) >= 5) ?? report.sentences[0]).source;
   const names = report.systems.map(({ name }) => name);
   const live = names.filter((name) => typeof report.engines[name] !== "string");
@@ -38,6 +46,7 @@ function livePanel(report, go) {
   let state = { panel: "translate" };
   /** @type {Model | null} */
   let model = null;
+  let read = ""; // the text of the model
   let typed = false;
   let turn = 0;
   let drawn = "";
@@ -63,14 +72,7 @@ function livePanel(report, go) {
       [...BEAMS].sort((a, b) => Number(a) - Number(b)).map((beam) => [beam, beam === "1" ? "1 (greedy)" : beam]),
       (beam) => go({ beam }),
     ),
-    unit: segments(
-      "Show",
-      [
-        ["words", "words"],
-        ["pieces", "pieces"],
-      ],
-      (unit) => go({ unit, step: "", cell: "" }),
-    ),
+    unit: unitSwitch((unit) => go({ unit, step: "", cell: "" })),
   };
   const changes = element("p", { class: "changes", role: "status" });
   const list = element("div", { class: "translations" });
@@ -148,20 +150,15 @@ function livePanel(report, go) {
 
   /** @param {LiveRequest} request @returns {Promise<Answer>} */
   async function attempt({ system, text: sentence, wanted }) {
-    const [view] = systemOf(system).views;
     try {
       const translator = await load(system);
       const size = sourceSize(translator, sentence);
       const clamps = new Map([...wanted.clamps].filter(([, row]) => row.length === size)); // others are of another text
-      const shown = { view, languages: report.languages };
-      return { reading: liveReading(translator, sentence, { ...wanted, clamps }, shown) };
+      return { reading: liveReading(translator, sentence, { ...wanted, clamps }, report.languages) };
     } catch (error) {
       return { problem: error instanceof Error ? error.message : String(error) };
     }
   }
-
-  const systemOf = (/** @type {string} */ name) =>
-    /** @type {System} */ (report.systems.find((each) => each.name === name));
 
   /** @param {string} beginning */
   async function beginWith(beginning) {
@@ -177,7 +174,7 @@ function livePanel(report, go) {
     state = next;
     if (oneLine(text.value) !== source()) text.value = source();
     controls.beam.set(choice(state, "beam", BEAMS));
-    controls.unit.set(choice(state, "unit", ["words", "pieces"]));
+    controls.unit.set(shownUnit());
     if (live.length && source().trim()) {
       const others = live.filter((name) => name !== chosenSystem()).map((name) => free(name));
       const more = lookedAt() === "leave" ? shortened() : [];
@@ -189,14 +186,8 @@ function livePanel(report, go) {
     return live.length ? chosenSystem() : "";
   }
 
-  const lookedAt = () =>
-    /** @type {keyof typeof views} */ (
-      choice(
-        state,
-        "look",
-        LOOKS.map(([name]) => name),
-      )
-    );
+  const shownUnit = () => choice(state, "unit", ["words", "pieces"]);
+  const lookedAt = () => /** @type {keyof typeof views} */ (choice(state, "look", Object.keys(views)));
 
   function draw() {
     const request = changed();
@@ -210,7 +201,7 @@ function livePanel(report, go) {
       below.hidden = true;
       return;
     }
-    const isOther = model?.sentence.source !== request.text || model.system !== request.system;
+    const isOther = read !== request.text || model?.system !== request.system;
     below.inert = !found?.reading && isOther; // what is shown is no change of this sentence
     if (!found?.reading) return; // until it is there, what was there stays
     below.hidden = false;
@@ -231,9 +222,11 @@ function livePanel(report, go) {
 
   /** @param {LiveReading} reading @param {LiveRequest} request */
   function drawReading(reading, request) {
-    const sentence = { source: request.text, reference: "", gold: null, systems: { [request.system]: reading } };
+    const { source_rtl: sourceRtl, target_unit: targetUnit } = report.languages;
+    const step = Math.round(numberIn(state, "step", 1, Infinity, 1)) - 1;
+    read = request.text;
     model = {
-      ...explored(report, sentence, systemOf(request.system), { unit: state.unit, step: state.step }),
+      ...modelOf(reading, { system: request.system, unit: shownUnit(), targetUnit, sourceRtl, step }),
       forced: request.wanted.prefix.length,
       held: request.wanted.clamps,
       branch: (place, piece) => {
@@ -266,12 +259,7 @@ function livePanel(report, go) {
   /** One system of the list: its translation, or why it has none. @param {string} name @param {LiveRequest} request @param {LiveReading} [plain] */
   function rows(name, request, plain) {
     const current = name === request.system;
-    const row = (/** @type {unknown[]} */ ...cells) =>
-      element(
-        "div",
-        { class: "translation", "aria-current": current ? "true" : null },
-        cells.map((cell) => element("div", {}, cell)),
-      );
+    const row = (/** @type {unknown[]} */ ...cells) => translationRow(current, ...cells);
     const reason = report.engines[name];
     if (typeof reason === "string")
       return [row(element("bdi", {}, name), element("span", { class: "note" }, `Not in this page. ${reason}`), "")];
@@ -282,7 +270,7 @@ function livePanel(report, go) {
       row(
         [head, element("small", {}, ` ${each.milliseconds.toFixed(0)} ms`)],
         marked(each.text, other),
-        decimal(each.log_probability),
+        decimal(each.translation.logProb),
       );
     if (!source().trim()) return [row(link, "", "")];
     if (!reading) return [row(link, failed ?? "…", "")];
@@ -323,7 +311,7 @@ function isChanged({ wanted: { prefix, clamps } }) {
   return prefix.length > 0 || clamps.size > 0;
 }
 
-/** Source positions of a text, the end symbol counted. @param {Translator} translator @param {string} text */
+/** Source positions of a text, the end symbol counted. @param {import("../../web/engine/translator.js").Translator} translator @param {string} text */
 function sourceSize({ source, config }, text) {
   return Math.min(source.encode(text).length, config.decoding.max_source) + 1;
 }

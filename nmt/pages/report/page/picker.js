@@ -1,13 +1,21 @@
-"use strict";
 // Choosing a sentence: a search box with a list of matches (the combobox of WAI-ARIA), and previous and next.
+
+import { element, labelled, plainText } from "../../web/parts/dom.js";
 
 const MOST_MATCHES = 12;
 
-/** {node, set(sentence)}; `choose(id)` is called with the number of the chosen sentence. */
-function sentencePicker(sentences, choose) {
+/**
+ * {node, set(sentence)}; `choose(id)` is called with the number of the chosen sentence.
+ *
+ * @param {Sentence[]} sentences
+ * @param {(id: number) => void} choose
+ */
+export function sentencePicker(sentences, choose) {
+  /** @type {Sentence[]} */
   let matches = [];
   let active = -1;
-  let shown = null;
+  /** @type {Sentence} */
+  let shown;
   const list = element("ul", {
     id: "matches",
     role: "listbox",
@@ -25,13 +33,10 @@ function sentencePicker(sentences, choose) {
     "aria-autocomplete": "list",
     placeholder: "number or words",
   });
-  const beside = (offset) => sentences[sentences.indexOf(shown) + offset];
-  const step = (offset) => {
-    const next = beside(offset);
-    if (next) choose(next.id);
-  };
-  const previous = element("button", { type: "button", on: { click: () => step(-1) } }, "Previous");
-  const next = element("button", { type: "button", on: { click: () => step(1) } }, "Next");
+  const beside = (/** @type {number} */ offset) => sentences[sentences.indexOf(shown) + offset];
+  const stepBy = (/** @type {number} */ offset, /** @type {string} */ label) =>
+    element("button", { type: "button", on: { click: () => choose(beside(offset).id) } }, label);
+  const [previous, next] = [stepBy(-1, "Previous"), stepBy(1, "Next")];
 
   function open() {
     const query = input.value.trim().toLowerCase();
@@ -46,10 +51,12 @@ function sentencePicker(sentences, choose) {
       );
   }
 
+  /** @param {Sentence} sentence @param {number} k */
   function option(sentence, k) {
+    const pointerdown = (/** @type {Event} */ event) => (event.preventDefault(), take(k));
     return element(
       "li",
-      { id: `match-${k}`, role: "option", on: { pointerdown: (event) => (event.preventDefault(), take(k)) } },
+      { id: `match-${k}`, role: "option", on: { pointerdown } },
       element("span", { class: "count" }, String(sentence.id)),
       " ",
       plainText(sentence.source),
@@ -70,6 +77,7 @@ function sentencePicker(sentences, choose) {
     mark();
   }
 
+  /** @param {number} k */
   function take(k) {
     const sentence = matches[k];
     close();
@@ -95,6 +103,7 @@ function sentencePicker(sentences, choose) {
   });
   return {
     node: element("div", { class: "picker" }, labelled("Find a sentence", input), list, previous, next),
+    /** @param {Sentence} sentence */
     set(sentence) {
       shown = sentence;
       previous.disabled = !beside(-1);
@@ -103,7 +112,7 @@ function sentencePicker(sentences, choose) {
   };
 }
 
-/** Whether a sentence has this number, or these words in its source or reference. */
+/** Whether a sentence has this number, or these words in its source or reference. @param {Sentence} sentence @param {string} query */
 function found(sentence, query) {
   return (
     String(sentence.id) === query ||

@@ -1,5 +1,9 @@
-"use strict";
 // The test sentences as a list: best and worst, gains of one system over another, failures; filter, sort, search.
+
+import { decimal, dropDown, element, labelled, plainText, signed } from "../../web/parts/dom.js";
+import { marked } from "../../web/parts/numbers.js";
+import { explorerLink, failureTags, pairList } from "./rows.js";
+import { choice } from "./state.js";
 
 const MOST_ROWS = 100;
 const FILTERS = [
@@ -8,16 +12,21 @@ const FILTERS = [
   ["failures", "Any failure"],
 ];
 
-function sentencesPanel(report, go) {
+/**
+ * @typedef {{system: string, against: string, show: string, sort: string, search: string}} Query
+ * @typedef {(sentence: Sentence) => number} Key
+ */
+
+/** @param {ReportData} report @param {Go} go @returns {Panel} */
+export function sentencesPanel(report, go) {
   const names = report.systems.map((system) => system.name);
-  const kinds = [
-    ...new Set(report.sentences.flatMap(({ systems }) => Object.values(systems).flatMap((output) => output.failures))),
-  ].sort();
+  const outputs = report.sentences.flatMap(({ systems }) => Object.values(systems));
+  const kinds = [...new Set(outputs.flatMap(({ failures }) => failures))].sort();
   const filters = [
     ...FILTERS.slice(0, kinds.length ? 3 : 2),
     ...kinds.map((kind) => [kind, kind[0].toUpperCase() + kind.slice(1)]),
   ];
-  const sorts = (against) => [
+  const sorts = (/** @type {string} */ against) => [
     ["worst", `${report.score}, lowest first`],
     ["best", `${report.score}, highest first`],
     ...(against
@@ -54,23 +63,17 @@ function sentencesPanel(report, go) {
   if (names.length < 2) all.splice(1, 1);
   const body = [element("div", { class: "controls" }, all, labelled("Search", search)), count, list];
 
+  /** @param {State} state */
   function update(state) {
     const system = choice(state, "system", names);
     const against = state.against !== system && names.includes(state.against) ? state.against : "";
     const options = sorts(against);
+    const values = (/** @type {string[][]} */ pairs) => pairs.map(([value]) => value);
     const query = {
       system,
       against,
-      show: choice(
-        state,
-        "show",
-        filters.map(([value]) => value),
-      ),
-      sort: choice(
-        state,
-        "sort",
-        options.map(([value]) => value),
-      ),
+      show: choice(state, "show", values(filters)),
+      sort: choice(state, "sort", values(options)),
       search: (state.search ?? "").trim().toLowerCase(),
     };
     controls.system.set(system);
@@ -82,17 +85,22 @@ function sentencesPanel(report, go) {
     const rows = selectSentences(report, query);
     count.textContent = `${rows.length.toLocaleString("en")} of ${report.sentences.length.toLocaleString("en")} sentences${rows.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : ""}. Underlined words differ from the reference.`;
     list.replaceChildren(...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(report, sentence, query)));
+    return "";
   }
 
   return { body, update };
 }
 
-/** The sentences that a query asks for, in its order. */
+/** The sentences that a query asks for, in its order. @param {ReportData} report @param {Query} query */
 function selectSentences(report, { system, against, show, sort, search }) {
-  const output = (sentence) => sentence.systems[system];
+  const output = (/** @type {Sentence} */ sentence) => sentence.systems[system];
+  /** @type {Key} */
   const score = (sentence) => output(sentence).scores[report.score];
+  /** @type {Key} */
   const gain = (sentence) => score(sentence) - (sentence.systems[against]?.scores[report.score] ?? 0);
+  /** @type {Key} */
   const perPiece = (sentence) => output(sentence).log_probability / Math.max(output(sentence).chosen.length, 1);
+  /** @type {Record<string, Key>} */
   const keys = {
     worst: score,
     best: (s) => -score(s),
@@ -112,6 +120,7 @@ function selectSentences(report, { system, against, show, sort, search }) {
   return [...rows].sort((a, b) => keys[sort](a) - keys[sort](b) || a.id - b.id);
 }
 
+/** @param {Sentence} sentence */
 function textsOf(sentence) {
   return [
     sentence.source,
@@ -121,16 +130,17 @@ function textsOf(sentence) {
   ];
 }
 
-/** The best and the worst sentence of each bin of length, shortest bin first. */
+/** The best and the worst sentence of each bin of length, shortest bin first. @param {ReportData} report @param {Sentence[]} rows @param {Key} score */
 function extremes(report, rows, score) {
   return report.bins.flatMap(({ low, high }) => {
     const members = rows
       .filter(({ length }) => low <= length && length <= high)
       .sort((a, b) => score(b) - score(a) || a.id - b.id);
-    return members.length > 1 ? [members[0], members.at(-1)] : members;
+    return members.length > 1 ? [members[0], members[members.length - 1]] : members;
   });
 }
 
+/** @param {ReportData} report @param {Sentence} sentence @param {Query} query */
 function sentenceRow(report, sentence, { system, against }) {
   const output = sentence.systems[system];
   const other = sentence.systems[against];

@@ -1,5 +1,3 @@
-// @ts-check
-"use strict";
 // What is shown is a value: a flat object of texts, written in the address after "#": attention=17&system=luong.
 // The first key is the panel. Panels get the state and hand back changes; nothing else remembers anything.
 
@@ -10,14 +8,14 @@
  * @param {string[]} panels
  * @returns {State}
  */
-function parseState(fragment, panels) {
+export function parseState(fragment, panels) {
   const pairs = [...new URLSearchParams(fragment.replace(/^#/, ""))];
   const panel = pairs.length && panels.includes(pairs[0][0]) ? pairs[0][0] : panels[0];
   return { ...Object.fromEntries(pairs.filter(([key]) => !panels.includes(key) || key === panel)), panel };
 }
 
 /** The fragment of a state, panel first; empty values are left out. @param {State} state */
-function formatState({ panel, ...values }) {
+export function formatState({ panel, ...values }) {
   const own = values[panel] ?? "";
   const pairs = Object.entries(values).filter(([key, value]) => key !== panel && value !== null && value !== "");
   const rest = new URLSearchParams(pairs).toString();
@@ -31,7 +29,7 @@ function formatState({ panel, ...values }) {
  * @param {string} key
  * @param {string[]} options
  */
-function choice(state, key, options) {
+export function choice(state, key, options) {
   return options.includes(state[key]) ? state[key] : options[0];
 }
 
@@ -44,7 +42,7 @@ function choice(state, key, options) {
  * @param {number} high
  * @param {number} otherwise
  */
-function numberIn(state, key, low, high, otherwise) {
+export function numberIn(state, key, low, high, otherwise) {
   const value = Number(state[key]);
   return state[key] === undefined || state[key] === "" || !Number.isFinite(value)
     ? otherwise
@@ -58,7 +56,7 @@ function numberIn(state, key, low, high, otherwise) {
  * @param {(fragment: string) => State} read
  * @param {(state: State) => void} show
  */
-function navigation(read, show) {
+export function navigation(read, show) {
   let state = read(location.hash);
   let pending = 0; // a timer
   const write = () => {

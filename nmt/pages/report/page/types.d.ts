@@ -1,56 +1,31 @@
-// What the typed scripts of the page share with the others, and with the report.
+// What the panels of a report share.
 
 /** What is shown: a flat object of texts; see state.js. */
 type State = Record<string, string>;
-type Go = (changes: Record<string, string>, how?: { replace?: boolean }) => void;
-type Panel = { body: unknown[]; update(state: State): string };
-type System = { name: string; views: string[]; hard: boolean };
+type Go = (changes: State, how?: { replace?: boolean }) => void;
+type Panel = { body: HTMLElement[]; update(state: State): string };
+type Film = { updates: number[]; scores: string[]; sentences: Filmed[] };
+type Filmed = Pick<Sentence, "source" | "reference"> &
+  Pick<Reading, "source_words" | "target_words"> & { frames: string[] };
+type System = { name: string; views: string[]; hard: boolean; film: Film | null };
+/** How a system translated a stored sentence. */
+type Read = Reading & { scores: Record<string, number>; log_probability: number; failures: string[] };
 type Sentence = {
-  id?: number;
+  id: number;
   source: string;
   reference: string;
-  length?: number;
+  length: number;
   gold: number[][] | null;
-  systems: Record<string, Reading>;
+  systems: Record<string, Read>;
 };
 type ReportData = {
+  title: string;
   languages: { source: string; target: string; source_rtl: boolean; unit: string; target_unit: string };
   systems: System[];
+  bins: { low: number; high: number }[];
   sentences: Sentence[];
+  /** The label of the metric by which sentences are sorted. */
+  score: string;
   /** By system: the parts of the page that hold its files, or why it cannot run here. */
   engines: Record<string, Record<string, number> | string>;
-};
-
-/** A sentence under a system, as it is shown; see attention.js. */
-type Model = {
-  sentence: Sentence;
-  system: string;
-  output: Reading;
-  unit: string;
-  step: number;
-  groups: string[][];
-  firstOf: number[];
-  rows: string[];
-  columns: string[];
-  matrix: number[][] | null;
-  weights: number[][] | null;
-  entropies: number[];
-  positions: number;
-  /** Pieces that were given. */
-  forced?: number;
-  /** Weights that were given, by step. */
-  held?: Map<number, number[]>;
-  branch?: (place: number, piece: string) => void;
-};
-
-declare const engine: {
-  "translator.js": typeof import("../../web/engine/translator.js");
-  "search.js": typeof import("../../web/engine/search.js");
-};
-declare function unpacked(id: string): Response;
-declare function explored(report: ReportData, sentence: Sentence, system: System, state: Record<string, string>): Model;
-declare function stepView(on: { point: (step: number) => void; leave: () => void; choose: (step: number) => void }): {
-  node: HTMLElement;
-  draw(model: Model): void;
-  light(model: Model, step: number, column: number | null): void;
 };

@@ -1,5 +1,3 @@
-// @ts-check
-"use strict";
 // Small builders of elements. All text becomes text nodes: nothing of the data is ever read as markup.
 
 /**
@@ -11,7 +9,7 @@
  * @param {...any} children elements, texts, lists of these; null is left out
  * @returns {HTMLElementTagNameMap[Tag]}
  */
-function element(tag, properties = {}, ...children) {
+export function element(tag, properties = {}, ...children) {
   return filled(document.createElement(tag), properties, children);
 }
 
@@ -34,7 +32,7 @@ function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children)
 }
 
 /** A control with a visible label above it. @param {string} label @param {HTMLElement} control */
-function labelled(label, control) {
+export function labelled(label, control) {
   return element("label", { class: "control" }, element("span", {}, label), control);
 }
 
@@ -45,7 +43,7 @@ function labelled(label, control) {
  * @param {string[][]} options
  * @param {(value: string) => void} choose
  */
-function dropDown(label, options, choose) {
+export function dropDown(label, options, choose) {
   const control = element("select", { on: { change: () => choose(control.value) } });
   const fill = (/** @type {string[][]} */ pairs) =>
     control.replaceChildren(...pairs.map(([value, text]) => element("option", { value }, text)));
@@ -70,7 +68,7 @@ let groups = 0;
  * @param {string[][]} options
  * @param {(value: string) => void} choose
  */
-function segments(label, options, choose) {
+export function segments(label, options, choose) {
   groups += 1;
   const name = `group-${groups}`;
   const inputs = options.map(([value]) =>
@@ -83,6 +81,12 @@ function segments(label, options, choose) {
   };
 }
 
+/** Whether words or pieces are shown. @param {(unit: string) => void} choose */
+export function unitSwitch(choose) {
+  const units = ["words", "pieces"].map((unit) => [unit, unit]);
+  return segments("Show", units, choose);
+}
+
 /**
  * A slider with its value in words beside the label: {node, control, set(value)}. `move` while it is dragged, `done` after.
  *
@@ -91,7 +95,7 @@ function segments(label, options, choose) {
  * @param {(value: number) => void} move
  * @param {(value: number) => void} done
  */
-function slider(label, { min, max, step, say }, move, done = move) {
+export function slider(label, { min, max, step, say }, move, done = move) {
   const value = element("strong", {}); // an output would take the label for itself
   const control = element("input", { type: "range", min, max, step });
   const show = () => {
@@ -112,42 +116,28 @@ function slider(label, { min, max, step, say }, move, done = move) {
 }
 
 /** Text of the data: in its own direction. @param {string} text */
-function plainText(text) {
+export function plainText(text) {
   return element("span", { dir: "auto" }, text);
 }
 
-/** Pairs of a name and its content as a list. @param {Record<string, any>} properties @param {any[][]} pairs */
-function pairList(properties, pairs) {
-  return element(
-    "dl",
-    properties,
-    pairs.map(([name, content]) => [element("dt", {}, name), element("dd", {}, content)]),
-  );
-}
-
-/** @param {Reading} output */
-function failureTags(output) {
-  return output.failures.map((failure) => element("span", { class: "failure" }, failure));
+/** An element of the page. @param {string} id */
+export function byId(id) {
+  return /** @type {HTMLElement} */ (document.getElementById(id));
 }
 
 /** @param {any} caption @param {...any} content */
-function figure(caption, ...content) {
+export function figure(caption, ...content) {
   return element("figure", {}, element("figcaption", {}, caption), ...content);
 }
 
-/** A link to a sentence in the explorer. @param {Sentence} sentence @param {string} system @param {any} text */
-function explorerLink(sentence, system, text) {
-  return element("a", { href: formatState({ panel: "attention", attention: String(sentence.id), system }) }, text);
-}
-
 /** A number with so many digits after the point, or a dash. @param {number | null | undefined} value */
-function decimal(value, digits = 1) {
+export function decimal(value, digits = 1) {
   if (value === null || value === undefined) return "–";
   const rounded = Number(value.toFixed(digits)) || 0; // zero has no sign
   return rounded.toFixed(digits).replace("-", "−");
 }
 
 /** A number with a sign. @param {number} value */
-function signed(value, digits = 1) {
+export function signed(value, digits = 1) {
   return Number(value.toFixed(digits)) > 0 ? `+${decimal(value, digits)}` : decimal(value, digits);
 }

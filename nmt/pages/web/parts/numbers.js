@@ -1,7 +1,7 @@
-// @ts-check
-"use strict";
 // The mathematics of the page: weights, sharpness, entropy, words of pieces, differences. Pure functions.
 // Shapes: a matrix is a list of T rows (target pieces) of S numbers (source pieces); every row sums to 1, or is 0.
+
+import { element } from "./dom.js";
 
 /**
  * Decode T x S bytes in base64: a = exp(-16 (b / 255)^2), 0 for b = 255; then normalize the rows.
@@ -10,7 +10,7 @@
  * @param {number} rows
  * @returns {number[][]}
  */
-function decodeWeights(text, rows) {
+export function decodeWeights(text, rows) {
   const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   const columns = rows ? bytes.length / rows : 0;
   return Array.from({ length: rows }, (_, row) =>
@@ -32,7 +32,7 @@ function normalized(row) {
  * @param {number[]} row
  * @param {number} temperature
  */
-function sharpened(row, temperature) {
+export function sharpened(row, temperature) {
   const most = Math.max(...row);
   if (temperature === 1 || !(most > 0)) return row;
   return normalized(row.map((value) => (value / most) ** (1 / temperature)));
@@ -44,17 +44,17 @@ function sharpened(row, temperature) {
  * @param {number[]} row
  * @returns {number}
  */
-function entropyBits(row) {
+export function entropyBits(row) {
   return row.reduce((sum, value) => (value > 0 ? sum - value * Math.log2(value) : sum), 0);
 }
 
 /** @param {number[]} values */
-function mean(values) {
+export function mean(values) {
   return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
 }
 
 /** For each piece the number of its word, given the pieces of each word. @param {string[][]} words */
-function wordOfPiece(words) {
+export function wordOfPiece(words) {
   return words.flatMap((pieces, word) => pieces.map(() => word));
 }
 
@@ -65,7 +65,7 @@ function wordOfPiece(words) {
  * @param {string[][]} targetWords
  * @param {string[][]} sourceWords
  */
-function joinedWeights(matrix, targetWords, sourceWords) {
+export function joinedWeights(matrix, targetWords, sourceWords) {
   const columnOf = wordOfPiece(sourceWords);
   let first = 0;
   return targetWords.map((pieces) => {
@@ -79,11 +79,12 @@ function joinedWeights(matrix, targetWords, sourceWords) {
 }
 
 /** A word as it is read: its pieces without SentencePiece's marks. @param {string[]} pieces */
-function wordText(pieces) {
+export function wordText(pieces) {
   return pieces.join("").replaceAll("▁", " ").trim() || pieces.join("");
 }
 
-const UNSPACED = "[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Mymr}]\\p{M}*";
+export const UNSPACED =
+  "[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Mymr}]\\p{M}*";
 const LETTERS = `(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+`;
 const TOKEN = new RegExp(`\\s+|${UNSPACED}|${LETTERS}(?:['’_-]${LETTERS})*['’]?|\\S`, "gu");
 
@@ -93,7 +94,7 @@ const TOKEN = new RegExp(`\\s+|${UNSPACED}|${LETTERS}(?:['’_-]${LETTERS})*['�
  * @param {string} text
  * @returns {string[]}
  */
-function tokens(text) {
+export function tokens(text) {
   return text.match(TOKEN) ?? [];
 }
 
@@ -104,7 +105,7 @@ function tokens(text) {
  * @param {string[]} right
  * @returns {[number, number][]}
  */
-function commonPlaces(left, right) {
+export function commonPlaces(left, right) {
   const longest = Array.from({ length: left.length + 1 }, () => new Uint16Array(right.length + 1));
   for (let i = left.length - 1; i >= 0; i--) {
     for (let j = right.length - 1; j >= 0; j--) {
@@ -127,7 +128,7 @@ function commonPlaces(left, right) {
  * @param {string} text
  * @param {string} other
  */
-function marked(text, other) {
+export function marked(text, other) {
   const isWord = (/** @type {string} */ token) => token.trim() !== "";
   const words = tokens(text);
   const places = words.map((_, k) => k).filter((k) => isWord(words[k]));

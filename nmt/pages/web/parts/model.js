@@ -1,0 +1,112 @@
+// All that is shown of a translation, computed from it and from what a person has chosen.
+
+import { decodeWeights, entropyBits, joinedWeights, sharpened, UNSPACED, wordOfPiece, wordText } from "./numbers.js";
+
+/**
+ * What is shown of a translation: T target pieces and S source pieces, as rows and columns of words or pieces.
+ *
+ * @param {Reading} output
+ * @param {object} chosen
+ * @param {string} [chosen.view] a name in the attention
+ * @param {string} [chosen.unit] words or pieces
+ * @param {string} [chosen.targetUnit] words or characters: what stands between spaces in the language
+ * @param {number} [chosen.temperature]
+ * @param {number} [chosen.step] from 0
+ * @param {string} [chosen.system]
+ * @param {number[][]} [chosen.links] gold links, as [source word, target word]
+ * @param {boolean} [chosen.hard] whether each step looks at one position
+ * @param {boolean} [chosen.sourceRtl]
+ */
+export function modelOf(
+  output,
+  { view = "attention", unit = "words", targetUnit = "words", temperature = 1, step = 0, ...others },
+) {
+  const { source_words: sourceWords, target_words: targetWords } = output;
+  const [sourcePieces, targetPieces] = [sourceWords.flat(), targetWords.flat()];
+  const encoded = output.attention[view];
+  const trained = typeof encoded === "string" ? decodeWeights(encoded, targetPieces.length) : (encoded ?? null);
+  const matrix = trained && trained.map((row) => sharpened(row, temperature));
+  const joined = unit === "words";
+  const groups = joined ? targetWords : targetPieces.map((piece) => [piece]); // a row of the heat map, and a step, for each
+  const { system = "", links = [], hard = false, sourceRtl = false } = others;
+  return {
+    output,
+    system,
+    view,
+    unit,
+    targetUnit,
+    temperature,
+    hard,
+    sourceRtl,
+    sourceStarts: joined ? sourceWords.map(([piece]) => piece) : sourcePieces,
+    targetPieces,
+    groups,
+    matrix,
+    weights: matrix && joined ? joinedWeights(matrix, targetWords, sourceWords) : matrix,
+    columns: joined ? sourceWords.map(wordText) : sourcePieces,
+    rows: joined ? targetWords.map(wordText) : targetPieces,
+    firstOf: groups.map((_, k) => groups.slice(0, k).flat().length), // the first piece of each row
+    entropies: matrix ? matrix.map(entropyBits) : [],
+    positions: sourcePieces.length,
+    gold: joined ? links : linksOfPieces(links, sourceWords, targetWords),
+    step: Math.max(Math.min(step, groups.length - 1), 0),
+  };
+}
+
+/**
+ * A translation as it is shown.
+ *
+ * @param {Translated} translated
+ * @param {string} unit what stands between spaces in the language of the source: words or characters
+ * @param {string} targetUnit
+ * @returns {Reading}
+ */
+export function readingOf({ text, sourcePieces, pieces, candidates, probabilities, attention }, unit, targetUnit) {
+  return {
+    text,
+    source_words: wordsOf(sourcePieces, unit),
+    target_words: wordsOf(pieces, targetUnit),
+    steps: candidates,
+    chosen: probabilities,
+    attention: attention ? { attention } : {},
+  };
+}
+
+/** The step in another unit that has the first piece of the current one. @param {Model} model @param {string} unit */
+export function stepIn({ output, firstOf, step }, unit) {
+  return unit === "pieces" ? firstOf[step] : wordOfPiece(output.target_words)[firstOf[step]];
+}
+
+/** The source pieces of a column. @param {Model} model @param {number} column */
+export function columnsOf({ unit, output }, column) {
+  return unit === "pieces" ? [column] : piecesOf(output.source_words, column);
+}
+
+/** The places of the pieces of a word. @param {string[][]} words @param {number} word */
+function piecesOf(words, word) {
+  return wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
+}
+
+/** Links of words as links of all their pieces. @param {number[][]} links @param {string[][]} sourceWords @param {string[][]} targetWords */
+function linksOfPieces(links, sourceWords, targetWords) {
+  return links.flatMap(([source, target]) =>
+    piecesOf(sourceWords, source).flatMap((column) => piecesOf(targetWords, target).map((row) => [column, row])),
+  );
+}
+
+/** The pieces of each word; where words are not counted, each piece is one. @param {string[]} pieces @param {string} unit */
+function wordsOf(pieces, unit) {
+  /** @type {string[][]} */
+  const words = [];
+  for (const piece of pieces) {
+    const last = words.at(-1);
+    if (last && unit === "words" && !piece.startsWith("▁") && piece !== "</s>") last.push(piece);
+    else words.push([piece]);
+  }
+  return words;
+}
+
+/** What is counted in the language of a text: words, or characters where no spaces stand between words. @param {string} text */
+export function unitOf(text) {
+  return new RegExp(UNSPACED, "u").test(text) ? "characters" : "words";
+}
