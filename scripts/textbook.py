@@ -10,14 +10,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from matplotlib.figure import Figure
+from pydantic import Field
 
 from aligner import align
 from machine import commit, machine
 from nmt.cli.command import Command
-from nmt.config.schema import FileCorpus
+from nmt.config.schema import FileCorpus, Positive, Section, Size, Text
 from nmt.data.corpus import Pair
 from nmt.data.dataset import corpus_sha256
 from nmt.data.lines import read_lines
@@ -27,7 +28,7 @@ from nmt.evaluation.metrics import Evidence, bleu
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.running import remaining
-from nmt.experiments.schema import DEFAULT_TEST, Claim, load_experiment
+from nmt.experiments.schema import DEFAULT_TEST, Experiment, load_experiment
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import best_validation, read_metrics
@@ -43,6 +44,28 @@ STUDENT = (
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
+
+
+class Claim(Section):
+    """What a textbook says of two systems of an experiment."""
+
+    text: Text
+    source: Text
+    """Paper and section."""
+    compared: Annotated[tuple[Text, Text], Field(strict=False)]
+    """Two systems: first the one that is said to be better."""
+    score: Text = "bleu"
+    """One of ``SCORES``."""
+    margin: Positive = 1.0
+    """Smallest gain that counts, in units of the score."""
+    beams: Annotated[tuple[Size, Size], Field(strict=False)] | None = None
+    """Beam size of each of the two; null: that of the configuration."""
+
+
+def claims_of(experiment: Experiment) -> dict[str, Claim]:
+    """Return the claims about an experiment, by name."""
+    return {name: Claim.model_validate(each) for name, each in (experiment.claims or {}).items()}
+
 
 # --- the rule ---------------------------------------------------------------------------------------------------------
 
@@ -216,7 +239,7 @@ def textbook(*, begun_at: str | None = None) -> None:
             "machine": machine(),
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
-        for name, claim in (experiment.claims or {}).items():
+        for name, claim in claims_of(experiment).items():
             path = FIGURES / f"textbook/{name}.json"
             if found := measure(claim, plan, read_json(path) if path.exists() else {}):
                 write_json(path, {"name": name, **found, **made})

@@ -1,12 +1,23 @@
 """The verdicts on the claims of textbooks."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from aligner import align
 from nmt.data.corpus import Pair
-from textbook import Gain, gain, verdict
+from nmt.experiments.schema import load_experiment
+from textbook import BASELINES, SCORES, Gain, claims_of, gain, verdict
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("configs/experiments/textbook/*.yaml")), ids=lambda path: path.stem)
+def test_every_claim_compares_systems_that_there_are(path: Path) -> None:
+    experiment = load_experiment(path)
+    for claim in claims_of(experiment).values():
+        assert {*claim.compared} <= {*experiment.systems, *BASELINES} and claim.score in SCORES
 
 
 def test_the_gain_is_that_of_students_t() -> None:

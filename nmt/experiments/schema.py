@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from nmt.config.loading import one_line, read_mapping
 from nmt.config.problems import explain
-from nmt.config.schema import Count, Gold, Positive, Section, Size, Text
+from nmt.config.schema import Count, Gold, Section, Size, Text
 from nmt.errors import ConfigError
 
 NAME = re.compile(r"\w[\w+-]*")
@@ -47,22 +47,6 @@ class TestSet(Section):
         return (self.source, self.reference, *([self.gold.links] if self.gold else []))
 
 
-class Claim(Section):
-    """What a textbook says of two systems; ``scripts/textbook.py`` measures whether it holds."""
-
-    text: Text
-    source: Text
-    """Paper and section."""
-    compared: Annotated[tuple[Text, Text], Field(strict=False)]
-    """Two systems: first the one that is said to be better."""
-    score: Text = "bleu"
-    """One of ``SCORES`` in that script."""
-    margin: Positive = 1.0
-    """Smallest gain that counts, in units of the score."""
-    beams: Annotated[tuple[Size, Size], Field(strict=False)] | None = None
-    """Beam size of each of the two; null: that of the configuration."""
-
-
 class Experiment(Section):
     """Systems that are compared."""
 
@@ -77,8 +61,8 @@ class Experiment(Section):
     OUTPUT/SYSTEM."""
     tests: dict[str, TestSet] | None = None
     """Name to test set; null: ``data.test`` of the base configuration, under the name ``test``."""
-    claims: dict[str, Claim] | None = None
-    """Name to claim."""
+    claims: dict[str, Any] | None = None
+    """What is said of the systems, for ``scripts/textbook.py``."""
     jobs: Size = 1
     """Runs that are trained side by side."""
 
