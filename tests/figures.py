@@ -14,15 +14,13 @@ from nmt.evaluation.diagnosis import MEASURES, Diagnosis
 from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import style
 from nmt.evaluation.metrics import STATISTICS, Integers, Score
-from nmt.evaluation.writing import BinnedBy
 
 SCORES = {
     "bleu": Score(31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"),
     "chrf": Score(55.5, "c"),
 }
 DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]
-WORDS = BinnedBy("source", "words")
-ABOUT = About("test_lenstrat", 1000, WORDS)
+ABOUT = About("test_lenstrat", 1000, "words")
 IGNORE_BOXES = pytest.mark.filterwarnings("ignore:no font for")
 """For tests whose characters may have no font on this machine."""
 NASTY = "$x^2_{a$ & <b> \\frac \x00\n 漢字 🙂 \u202e%s"
@@ -34,7 +32,7 @@ def scoring_of(
     references: Sequence[str], lengths: Sequence[int] | Integers, edges: Sequence[int] = (10,), resamples: int = 50
 ) -> Scoring:
     """How systems are scored on references whose sources have these lengths."""
-    return Scoring(references, "13a", "words", "words", "source", np.array(lengths), edges, resamples)
+    return Scoring(references, "13a", "words", "words", np.array(lengths), edges, resamples)
 
 
 def system(name: str, bins: Sequence[tuple[int, int]] = DECADES, best: float = 40.0, n: int = 400) -> SystemScores:

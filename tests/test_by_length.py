@@ -89,7 +89,7 @@ def test_scores_as_numbers_and_as_text() -> None:
     assert "tok:13a" in numbers["BLEU"]["signature"]
     assert numbers["chrF"]["score"] == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
     assert [tuple(row) for row in numbers["by_length"]] == [COLUMNS, COLUMNS]
-    heading, first, _ = format_rows(system.rows, "source words").split("\n")
+    heading, first, _ = format_rows(system.rows, "words").split("\n")
     assert heading.split("  ")[0] == "system" and "source words" in heading and "95% interval" in heading
     assert first.split()[:3] == ["me", "0-5", "3"]
     assert format_scores(system).split("\n")[0].startswith(f"BLEU {system.bleu.value:.2f}  nrefs:1|case:mixed")

@@ -110,7 +110,7 @@ def test_a_diagnosis_is_the_mean_of_each_bin_and_of_the_trainings() -> None:
     inside = ~np.isnan(diagnosis.means)
     assert (diagnosis.lows[inside] < diagnosis.means[inside]).all()
     assert (diagnosis.means[inside] < diagnosis.highs[inside]).all()
-    lines = format_diagnoses([diagnosis], "source words").splitlines()
+    lines = format_diagnoses([diagnosis], "words").splitlines()
     assert lines[0].split()[:4] == ["system", "source", "words", "sentences"]
     assert lines[2].split()[:4] == ["a", "5-7", "3", "45.000/46.000/47.000"]
 

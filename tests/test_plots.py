@@ -21,7 +21,7 @@ from nmt.evaluation.figures.length_curve import About
 from nmt.evaluation.figures.style import fonts_for, looks, plain, png, series, style, svg
 from nmt.evaluation.significance import Comparison
 from nmt.experiments.length_curve import LengthCurve
-from tests.figures import ABOUT, DECADES, IGNORE_BOXES, NASTY, SCORES, WORDS, boxes, draw, reasons, system, systems
+from tests.figures import ABOUT, DECADES, IGNORE_BOXES, NASTY, SCORES, boxes, draw, reasons, system, systems
 
 CURVE = LengthCurve(systems(2), ABOUT, (Comparison("RNNsearch-00", "RNNsearch-10", 400, 1.5, 0.5, 2.5, 0.25),))
 
@@ -84,7 +84,7 @@ def test_any_text_is_shown_as_it_is(tmp_path: Path) -> None:
     texts = [text for text, _ in boxes(draw(several))]
     for name in ("$x^2_{a$ & <b> \\frac ·· 漢字 🙂 ·%s", "_hidden", "$"):
         assert f"{name} (BLEU 31.2)" in texts
-    LengthCurve(several, About(NASTY, 10, WORDS)).write(tmp_path / "x")
+    LengthCurve(several, About(NASTY, 10, "words")).write(tmp_path / "x")
 
 
 def test_plain() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.figures.style import style
-from nmt.evaluation.writing import BinnedBy
 from tests.figures import (
     ABOUT,
     FEW,
@@ -55,7 +54,7 @@ def test_what_the_figure_says() -> None:
         "test_lenstrat: 3,200 sentences.\nBands: 95% bootstrap intervals over sentences, not seeds (1,000 resamples).\n"
         "sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
     )
-    about = replace(ABOUT, binned_by=BinnedBy("source", "characters"))
+    about = replace(ABOUT, unit="characters")
     assert "Source length (characters)" in [text for text, _ in boxes(draw(systems(1), about=about))]
 
 

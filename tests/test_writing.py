@@ -14,9 +14,9 @@ from nmt.errors import ConfigError
 from nmt.evaluation import writing
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
 from nmt.evaluation.writing import (
-    BinnedBy,
     language_by_script,
     lengths,
+    source_length,
     tokenizer_for,
     tokenizer_of_run,
     tokenizer_of_systems,
@@ -79,8 +79,7 @@ def test_the_script_of_a_text_tells_its_language(lines: list[str], language: str
 def test_lengths_by_hand() -> None:
     assert lengths(["a  b\tc ", "", "  ", "d'e - f"], "words").tolist() == [3, 0, 0, 3]
     assert lengths(["我 喜欢。", "\u3000", "ab c"], "characters").tolist() == [4, 0, 3]
-    assert BinnedBy("source", "characters").axis == "Source length (characters)"
-    assert BinnedBy("reference", "words").column == "reference words"
+    assert source_length("characters") == "characters of the raw source line, whitespace left out"
 
 
 def in_languages(folder: Path, source: str, target: str, tokenizer: str | None = None) -> Config:
@@ -117,10 +116,10 @@ def test_files_are_scored_by_their_script(
     assert [row["bleu"] for row in scores["by_length"]] == pytest.approx([100])
     out, _ = run(evaluate.main, "--hypotheses=ja", "--bleu-tokenizer=13a")
     assert out.startswith("BLEU 0.00") and "|tok:13a|" in out
-    out, _ = run(length_curve.main, "--system=x=ja", "--bin-by=reference", "--output=curve")
-    assert "  reference characters  " in out and "BLEU 100.00" in out
+    out, _ = run(length_curve.main, "--source=ja", "--system=x=ja", "--output=curve")
+    assert "  source characters  " in out and "BLEU 100.00" in out
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
-    assert "tok:char" in numbers["signature"] and numbers["binned_by"].startswith("characters of the raw ref")
+    assert "tok:char" in numbers["signature"] and numbers["binned_by"].startswith("characters of the raw source")
 
 
 def test_a_training_is_scored_by_its_target_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

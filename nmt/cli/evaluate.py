@@ -10,6 +10,7 @@ from nmt.cli.terminal import say
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import format_error_rates, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
+from nmt.evaluation.writing import source_length
 from nmt.files import run_name
 
 
@@ -57,13 +58,13 @@ def evaluate(
             raise ConfigError("--gold: has no effect with --hypotheses; attention comes from --model")
         require_attention([model], {"--gold": gold})
         links = read_gold(source, reference, gold, first=gold_first)
-    scoring = systems.scoring(bins, tokenizer=bleu_tokenizer)
+    scoring = systems.scoring(bins, bleu_tokenizer)
     [scored] = systems.score(scoring)
     if output is not None:
         write_lines(output, systems.translations[0])
-    scores = scored.as_dict() | {"binned_by": str(scoring.binned_by)}
+    scores = scored.as_dict() | {"binned_by": source_length(scoring.source_unit)}
     print(format_scores(scored))
-    print(format_rows(scored.rows, scoring.binned_by.column))
+    print(format_rows(scored.rows, scoring.source_unit))
     if model is not None and links is not None:
         scores["alignment"] = score_alignment(model, links, device)
         print(format_error_rates(scores["alignment"]))

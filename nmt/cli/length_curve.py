@@ -10,7 +10,6 @@ from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import ENDINGS
 from nmt.evaluation.figures.files import KINDS, make_folder, stem_of
 from nmt.evaluation.significance import Range
-from nmt.evaluation.writing import BinBy
 from nmt.experiments.evaluation import Systems
 from nmt.experiments.length_curve import compare_systems, diagnose_systems
 
@@ -37,7 +36,6 @@ def length_curve(
     why: bool = False,
     hypotheses: list[NamedFile] | None = None,
     bins: Bins = (),
-    bin_by: BinBy = "source",
     bleu_tokenizer: BleuTokenizer | None = None,
     short: Lengths | None = None,
     long: Lengths | None = None,
@@ -59,7 +57,6 @@ def length_curve(
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
         hypotheses: reuse these translations of run NAME instead of translating again; for runs that share a name, in
             their order
-        bin_by: length by which sentences are binned: that of the source or of the reference
         short: lengths that count as short in retained BLEU (default: the shortest bin of at least 30 sentences)
         long: lengths that count as long in retained BLEU (default: the longest bin of at least 30 sentences)
 
@@ -71,7 +68,7 @@ def length_curve(
     make_folder(output)  # errors must come before the slow part
     if why:
         systems.refuse_files()
-    scoring = systems.scoring(bins, bin_by, bleu_tokenizer)
+    scoring = systems.scoring(bins, bleu_tokenizer)
     curve = compare_systems(systems, scoring, short, long)
     paths = curve.write(output)
     print(curve)

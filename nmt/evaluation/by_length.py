@@ -19,7 +19,7 @@ from nmt.evaluation.metrics import (
     scores_of,
     sentence_statistics,
 )
-from nmt.evaluation.writing import BinBy, BinnedBy, Unit, language_by_script, lengths, tokenizer_of_systems, unit_of
+from nmt.evaluation.writing import Unit, language_by_script, lengths, tokenizer_of_systems, unit_of
 from nmt.messages import Say, aligned
 
 MIN_SENTENCES = 30
@@ -122,18 +122,12 @@ class Scoring:
     """Of BLEU."""
     source_unit: Unit
     reference_unit: Unit
-    bin_by: BinBy
     lengths: Integers
-    """Of the side by which sentences are binned, (N,)."""
+    """Of the sources, (N,)."""
     edges: Sequence[int]
     """The largest length of each bin, ascending; longer sentences form one more bin."""
     resamples: int
     """Of the bootstrap."""
-
-    @property
-    def binned_by(self) -> BinnedBy:
-        """The length by which sentences are binned."""
-        return BinnedBy(self.bin_by, self.source_unit if self.bin_by == "source" else self.reference_unit)
 
     @cached_property
     def bins(self) -> dict[int, Bin]:
@@ -171,7 +165,6 @@ def scoring(
     references: Sequence[str],
     say: Say,
     edges: Sequence[int] = (),
-    bin_by: BinBy = "source",
     tokenizer: BleuTokenizer | None = None,
 ) -> Scoring:
     """Choose how systems are scored on a test set, and say a choice that is not obvious.
@@ -183,7 +176,6 @@ def scoring(
         references: raw translations.
         say: receives notes.
         edges: of the bins.
-        bin_by: the side whose length bins the sentences.
         tokenizer: the value of ``--bleu-tokenizer``.
 
     Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
@@ -193,9 +185,9 @@ def scoring(
         section, units = first.evaluation, (unit_of(first.data.source_language), unit_of(first.data.target_language))
     else:
         section, units = Evaluation(), (unit_of(language_by_script(sources)), unit_of(language_by_script(references)))
-    measured = lengths(sources, units[0]) if bin_by == "source" else lengths(references, units[1])
     tokenizer = tokenizer_of_systems(runs, references, say, tokenizer)
-    return Scoring(references, tokenizer, *units, bin_by, measured, edges or section.bins, section.bootstrap)
+    measured, edges = lengths(sources, units[0]), edges or section.bins
+    return Scoring(references, tokenizer, *units, measured, edges, section.bootstrap)
 
 
 def mean_bleu(systems: Sequence[Integers], resamples: int, seed: int | Sequence[int]) -> tuple[Floats, Floats]:
@@ -222,9 +214,9 @@ def interval(resampled: Floats) -> tuple[float, float]:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def format_rows(rows: Sequence[LengthRow], lengths: str) -> str:
-    """Format the table as text; ``lengths`` is the heading of the lengths: ``source words``."""
-    headings = ("system", lengths, "sentences", "BLEU", "95% interval", "length ratio")
+def format_rows(rows: Sequence[LengthRow], unit: Unit) -> str:
+    """Format the table as text; ``unit`` is that of the source."""
+    headings = ("system", f"source {unit}", "sentences", "BLEU", "95% interval", "length ratio")
     cells = [headings] + [
         (
             row.system,

@@ -201,10 +201,10 @@ def _percentiles(resampled: Floats) -> Floats:
     return ends
 
 
-def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:
+def format_diagnoses(diagnoses: Sequence[Diagnosis], unit: Unit) -> str:
     """Format the table as text, one line for each system and bin; slashes separate the thirds of a sentence.
 
-    ``lengths`` is the heading of the lengths: ``source words``.
+    ``unit`` is that of the source.
     """
 
     def cells(row: dict[str, Any]) -> list[str]:
@@ -212,6 +212,6 @@ def format_diagnoses(diagnoses: Sequence[Diagnosis], lengths: str) -> str:
         thirds = ["/".join(values[f"{measure}_{part}"] for part in PARTS) for measure in BY_THIRD]
         return [row["system"], f"{row['low']}-{row['high']}", f"{row['n']}", *thirds, *(values[name] for name in WHOLE)]
 
-    headings = ["system", lengths, "sentences", "recall", "log-probability", "entropy (bits)", "from diagonal"]
+    headings = ["system", f"source {unit}", "sentences", "recall", "log-probability", "entropy (bits)", "from diagonal"]
     headings += ["stops early", "runs on", "repeats"]
     return aligned([headings, *(cells(row) for each in diagnoses for row in each.rows())])

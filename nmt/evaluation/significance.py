@@ -17,6 +17,7 @@ import numpy as np
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import MIN_SENTENCES, SEED, Scoring, SystemScores, interval, mean_bleu
 from nmt.evaluation.metrics import Floats, Integers
+from nmt.evaluation.writing import Unit
 
 FEWEST = 10
 """Fewer sentences are too few to resample: there is no p-value."""
@@ -177,11 +178,11 @@ def retention(systems: Sequence[SystemScores], scoring: Scoring, short: Range, l
     )
 
 
-def format_retention(result: Retention, lengths: str) -> str:
-    """Format the shares and their comparisons as text; ``lengths`` names the unit of length: ``source words``."""
+def format_retention(result: Retention, unit: Unit) -> str:
+    """Format the shares and their comparisons as text; ``unit`` is that of the source."""
     short, long = (f"{low}-{high}" for low, high in (result.short, result.long))
     lines = [
-        f"share of BLEU retained: BLEU at {long} {lengths} ({result.n_long:,} sentences) "
+        f"share of BLEU retained: BLEU at {long} source {unit} ({result.n_long:,} sentences) "
         f"over BLEU at {short} ({result.n_short:,})"
     ]
     lines += [f"{name}: {each.share:.1%} [{each.low:.1%}, {each.high:.1%}]" for name, each in result.shares.items()]

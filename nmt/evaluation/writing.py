@@ -51,30 +51,6 @@ OF_THE_SCRIPT = 0.5
 """Minimum share of the letters of a text that decides its language."""
 
 Unit = Literal["words", "characters"]
-BinBy = Literal["source", "reference"]
-"""The side whose length bins the sentences."""
-
-
-class BinnedBy(NamedTuple):
-    """The length by which sentences are binned: its side and its unit."""
-
-    side: BinBy
-    unit: Unit
-
-    @property
-    def column(self) -> str:
-        """Return a table heading: ``source words``."""
-        return f"{self.side} {self.unit}"
-
-    @property
-    def axis(self) -> str:
-        """Return an axis label: ``Source length (words)``."""
-        return f"{self.side.capitalize()} length ({self.unit})"
-
-    def __str__(self) -> str:
-        """Describe the length for JSON."""
-        whitespace = ", whitespace left out" if self.unit == "characters" else ""
-        return f"{self.unit} of the raw {self.side} line{whitespace}"
 
 
 def known(language: str) -> str | None:
@@ -114,6 +90,11 @@ def units(line: str, unit: Unit) -> list[str]:
 def lengths(lines: Iterable[str], unit: Unit) -> npt.NDArray[np.int64]:
     """Count the :func:`units` of each line."""
     return np.array([len(units(line, unit)) for line in lines], np.int64)
+
+
+def source_length(unit: Unit) -> str:
+    """Describe the length by which sentences are binned, for JSON."""
+    return f"{unit} of the raw source line{', whitespace left out' if unit == 'characters' else ''}"
 
 
 # --- the tokenizer of BLEU --------------------------------------------------------------------------------------------

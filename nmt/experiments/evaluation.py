@@ -15,7 +15,6 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import Scoring, SystemScores, scoring
 from nmt.evaluation.figures.length_curve import About
-from nmt.evaluation.writing import BinBy
 from nmt.files import printable, run_name
 from nmt.messages import Say, silent
 from nmt.runs.metrics import read_metrics, updates_of_best
@@ -100,13 +99,11 @@ class Systems:
         if files := [entry.name for entry in self.entries if entry.config is None]:
             raise ConfigError(*(f"{name}: is a file of translations; only a run has a diagnosis" for name in files))
 
-    def scoring(
-        self, edges: Sequence[int] = (), bin_by: BinBy = "source", tokenizer: BleuTokenizer | None = None
-    ) -> Scoring:
+    def scoring(self, edges: Sequence[int] = (), tokenizer: BleuTokenizer | None = None) -> Scoring:
         """Choose how the systems are scored; arguments and errors are those of
         :func:`~nmt.evaluation.by_length.scoring`."""
         runs = {f"{entry.name}={entry.system}": entry.config for entry in self.entries if entry.config is not None}
-        return scoring(runs, self.sources, self.references, self.say, edges, bin_by, tokenizer)
+        return scoring(runs, self.sources, self.references, self.say, edges, tokenizer)
 
     @cached_property
     def translations(self) -> list[list[str]]:
@@ -142,7 +139,7 @@ class Systems:
                 runs[entry.name].append(described(entry.path, entry.config, changes))
         test_set = "test set" if self.source is None else printable(Path(self.source).name)
         untrained = [each.name for each in scored if not each.comparable]
-        return About(test_set, how.resamples, how.binned_by, runs, untrained)
+        return About(test_set, how.resamples, how.source_unit, runs, untrained)
 
 
 def described(run: Path, config: Config, changes: Mapping[str, Any]) -> dict[str, str]:
@@ -207,5 +204,5 @@ def evaluate(
     """
     name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"
     systems = Systems([(name, system)], source, reference, (), device, precision, changes, warn)
-    [scored] = systems.score(systems.scoring(bins, tokenizer=bleu_tokenizer))
+    [scored] = systems.score(systems.scoring(bins, bleu_tokenizer))
     return scored

@@ -28,7 +28,7 @@ from nmt.evaluation.significance import (
     ranges,
     retention,
 )
-from nmt.evaluation.writing import BinBy, Unit
+from nmt.evaluation.writing import Unit
 from nmt.experiments.evaluation import System, Systems, warn
 
 
@@ -69,15 +69,14 @@ class LengthCurve:
         return write_all(stem, files)
 
     def __str__(self) -> str:
-        column = self.about.binned_by.column
         parts = [f"{each.name}\n{format_scores(each)}" for each in self.systems]
-        parts.append(format_rows([row for each in self.systems for row in each.rows], column))
+        parts.append(format_rows([row for each in self.systems for row in each.rows], self.about.unit))
         if self.comparisons:
             parts.append("differences (95% interval, two-sided p of the paired bootstrap):")
             parts.append(format_comparisons([*self.comparisons, *self.overall]))
         parts += [f"{each.name}: {UNTRAINED}" for each in self.systems if not each.comparable]
         if self.retention:
-            parts.append(format_retention(self.retention, column))
+            parts.append(format_retention(self.retention, self.about.unit))
         return "\n".join(parts)
 
     def _repr_png_(self) -> bytes:
@@ -110,7 +109,6 @@ def length_curve(
     reference: Text,
     *,
     bins: Sequence[int] = (),
-    bin_by: BinBy = "source",
     bleu_tokenizer: BleuTokenizer | None = None,
     short: Range | None = None,
     long: Range | None = None,
@@ -134,7 +132,6 @@ def length_curve(
         source: raw text, one sentence a line: path of a file, or lines.
         reference: raw translations of the same lines.
         bins: as for :func:`evaluate`.
-        bin_by: the length that is binned: that of the source or of the reference.
         bleu_tokenizer: as for :func:`evaluate`.
         short: smallest and largest length of short sentences, for the share of BLEU retained; default: the shortest
             bin of at least 30 sentences.
@@ -147,7 +144,7 @@ def length_curve(
     """
     named = list(systems.items() if isinstance(systems, Mapping) else systems)
     compared = Systems(named, source, reference, (), device, precision, changes, warn)
-    return compare_systems(compared, compared.scoring(bins, bin_by, bleu_tokenizer), short, long)
+    return compare_systems(compared, compared.scoring(bins, bleu_tokenizer), short, long)
 
 
 # --- why long sentences are worse ------------------------------------------------------------------------------------
@@ -174,7 +171,7 @@ class Diagnoses:
         return write_all(stem, files)
 
     def __str__(self) -> str:
-        return format_diagnoses(self.systems, self.about.binned_by.column)
+        return format_diagnoses(self.systems, self.about.unit)
 
 
 def diagnose_systems(systems: Systems, scoring: Scoring, about: About) -> Diagnoses:

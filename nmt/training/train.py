@@ -17,6 +17,7 @@ from nmt.errors import Stopped
 from nmt.evaluation.alignment import GoldPairs
 from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values
+from nmt.evaluation.writing import source_length
 from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
 from nmt.model import Seq2Seq, build_model
@@ -194,7 +195,7 @@ def score_test(config: Config, prepared: PreparedData, trainer: Trainer, check_s
     how = scoring({run.path.name: config}, sources, references, log.say)
     system = how.score(run.path.name, hypotheses)
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
-    write_json(run.test_scores, system.as_dict() | {"binned_by": str(how.binned_by)})
+    write_json(run.test_scores, system.as_dict() | {"binned_by": source_length(how.source_unit)})
     scores = {metric: score.value for metric, score in system.scores.items()}
     log.record(trainer.progress.update, "test", **scores, signature=system.bleu.signature)
 

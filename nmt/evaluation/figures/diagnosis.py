@@ -87,7 +87,7 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
             axes.set_title(heading.format(unit=unit))
             axes.tick_params(labelbottom=False, length=0)
             draw_counts(below, counts, spans, fontsize=6)
-            label_lengths(below, lengths, spans, about.binned_by.axis)
+            label_lengths(below, lengths, spans, about.unit)
             below.tick_params(axis="x", labelsize=7, rotation=45)
             below.tick_params(axis="y", labelsize=7)
         for below in bars[1:]:

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from nmt.evaluation.by_length import MIN_SENTENCES, SEED, UNTRAINED, SystemScores
 from nmt.evaluation.figures.style import GREY, legend_above, plain, series, style, write_caption
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.writing import BinnedBy
+from nmt.evaluation.writing import Unit, source_length
 
 LEAST_LABELLED = 1 / 12
 """Share of the axis: if a bin is narrower, not every bin has a label, and its bar has no number."""
@@ -35,7 +35,8 @@ class About:
     test_set: str
     resamples: int
     """Number of bootstrap resamples."""
-    binned_by: BinnedBy
+    unit: Unit
+    """Of the source."""
     runs: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """For the files of numbers: the run of each seed, by system; none for a file of translations."""
     untrained: Sequence[str] = ()
@@ -57,7 +58,7 @@ class About:
         """Convert to a JSON object."""
         return {
             "test_set": self.test_set,
-            "binned_by": str(self.binned_by),
+            "binned_by": source_length(self.unit),
             "min_sentences": MIN_SENTENCES,
             "runs": self.runs,
             "interval": {"level": 0.95, "method": "percentile bootstrap", "resamples": self.resamples, "seed": SEED},
@@ -87,7 +88,7 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About) -> Figur
         middle.set(ylabel="Length ratio", ylim=(min(0.8, *every_ratio) - 0.05, max(1.2, *every_ratio) + 0.05))
         middle.yaxis.set_major_locator(MaxNLocator(nbins=3))
         draw_counts(lower, counts, spans)
-        label_lengths(lower, lengths, spans, about.binned_by.axis)
+        label_lengths(lower, lengths, spans, about.unit)
         figure.align_ylabels()
         legend_above(figure, handles, labels)
         write_caption(figure, _caption(systems, about))
@@ -140,9 +141,9 @@ def centers(spans: Sequence[Span], number: int, systems: int, *, apart: bool = F
     return np.asarray((left + right) / 2 + shift * (right - left))
 
 
-def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], label: str) -> None:
+def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], unit: Unit) -> None:
     """Label the bins with their lengths, or each second or third of them if some are too narrow."""
-    axes.set_xlabel(label)
+    axes.set_xlabel(f"Source length ({unit})")
     axes.set_xlim(spans[0][0], spans[-1][1])
     room = LEAST_LABELLED * (spans[-1][1] - spans[0][0])
     step = int(np.ceil(room / min(right - left for left, right in spans) - 1e-6))

@@ -221,7 +221,7 @@ def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]
     scoring = collected.scoring
     untrained = [one.scores.name for one in measured if not one.scores.comparable]
     test_set = collected.test.source.rpartition("/")[2]
-    about = About(test_set, scoring.resamples, scoring.binned_by, untrained=untrained)
+    about = About(test_set, scoring.resamples, scoring.source_unit, untrained=untrained)
     diagnoses = [diagnose(one.scores.name, scoring.bins, [one.measures], scoring.resamples) for one in measured]
     curve = draw_length_curve([one.scores for one in measured], about=about)
     found = [Figure("length", "BLEU by source length", svg(curve))]
