@@ -69,10 +69,6 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "deep lstm, normalized": recurrent(
         {"type": "lstm", "layers": 2, "layer_norm": True}, {"type": "lstm", "layers": 3, "layer_norm": True}, AFTER
     ),
-    "deep transition": recurrent({"transitions": 2}, {"transitions": 3}, BAHDANAU),
-    "deep transition, normalized": recurrent(
-        {"type": "lstm", "transitions": 2, "layer_norm": True}, {"transitions": 2, "layer_norm": True}, BAHDANAU
-    ),
     "normalized ssru": recurrent(
         {"type": "ssru", "layer_norm": True},
         {"type": "ssru", "layer_norm": True, "layers": 2},

@@ -103,11 +103,10 @@ def test_normalized_cells_by_their_equations(kind: str) -> None:
     assert ours.input_norm.bfloat16()(gates.bfloat16()).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("part", [*CELLS, "deep transition"])
-def test_no_bias_has_most_of_the_gradient_at_the_start(part: str) -> None:
+@pytest.mark.parametrize("kind", CELLS)
+def test_no_bias_has_most_of_the_gradient_at_the_start(kind: str) -> None:
     """The first state of an encoder is zero, and a bias normalized by itself would have a gradient without bound."""
-    chosen = CELLS.get(part, {"type": "lstm", "transitions": 2})
-    layers: dict[str, Any] = {"hidden": 32, "layers": 2, "layer_norm": True} | chosen
+    layers: dict[str, Any] = {"hidden": 32, "layers": 2, "layer_norm": True} | CELLS[kind]
     sections = {"encoder": layers | {"directions": "forward"}, "decoder": layers, "embeddings": {"size": 32}}
     model = build_model(model_config("luong dot", **sections), SOURCE, TARGET)
     torch.manual_seed(1)
@@ -118,32 +117,6 @@ def test_no_bias_has_most_of_the_gradient_at_the_start(part: str) -> None:
     whole = sum(norm**2 for norm in norms.values()) ** 0.5
     of_layers = {name: norm / whole for name, norm in norms.items() if "bias" in name and name != "output.bias"}
     assert max(of_layers.values()) < 0.25, max(of_layers, key=lambda name: of_layers[name])
-
-
-# --- deep transition --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_deep_transition_is_pytorchs_cells_in_a_row(kind: str) -> None:
-    """The upper cells read an input of zero, and their biases."""
-    library: type[nn.GRUCell | nn.LSTMCell] = nn.GRUCell if kind == "gru" else nn.LSTMCell
-    expected = [filled(library(3, 4), seed) for seed in (1, 2, 3)]
-    ours = cell(kind, 4, transitions=3)
-    for each, theirs in zip((ours.first, *ours.others), expected, strict=True):
-        each.recurrent.weight.data, each.recurrent.bias.data = theirs.weight_hh.data, theirs.bias_hh.data
-    for theirs in expected[1:]:
-        theirs.bias_ih.data.zero_()
-    inputs, state = random(5, 3), random(5, ours.width * 4, seed=3)
-    found = ours(inputs @ expected[0].weight_ih.T + expected[0].bias_ih, state)
-    value: Any = state if kind == "gru" else state.chunk(2, -1)
-    for place, theirs in enumerate(expected):
-        value = theirs(torch.zeros_like(inputs) if place else inputs, value)
-    assert torch.allclose(found, value if kind == "gru" else torch.cat(value, -1))
-
-
-def test_normalized_upper_cells_of_a_deep_transition_normalize_no_zeros() -> None:
-    deep = cell("gru", 4, transitions=3, layer_norm=True)
-    assert {name.partition(".")[0] for name, _ in deep.named_parameters() if "input_norm" in name} == {"first"}
 
 
 # --- encoders of cells ------------------------------------------------------------------------------------------------

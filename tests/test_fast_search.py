@@ -25,10 +25,10 @@ def walk(searched: Searchable[Any], beam_size: int = 2) -> list[tuple[Tensor, Te
     source = torch.randint(SOURCE, (3, 5), generator=generator)
     state = searched.start(searched.encode(source, LENGTHS), beam_size).expand(2)
     seen = []
-    for step in range(4):
+    for step, rows in enumerate((6, 6, 4, 4)):
         if step == 2:
             state = state.select(torch.tensor([1, 0, 5, 4]))
-        previous = torch.randint(TARGET, (state.rows,), generator=generator)
+        previous = torch.randint(TARGET, (rows,), generator=generator)
         log_probs, state, weights = searched.step(previous, state)
         seen.append((log_probs, weights))
     return seen

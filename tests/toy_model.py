@@ -19,10 +19,6 @@ class ToyState(Record):
     sentences: Tensor
     history: Tensor
 
-    @property
-    def rows(self) -> int:
-        return self.sentences.size(0)
-
 
 class ToyModel(Searchable[ToyState]):
     """p(next | sentence, previous, position), from a seed; remembers how many rows each step had."""
@@ -42,7 +38,7 @@ class ToyModel(Searchable[ToyState]):
         return ToyState(torch.arange(sentences), torch.zeros(sentences, 0, dtype=torch.long))
 
     def step(self, previous: Tensor, state: ToyState, /) -> tuple[Tensor, ToyState, Tensor | None]:
-        self.rows.append(state.rows)
+        self.rows.append(len(state.sentences))
         position = min(state.history.size(1), self.table.size(1) - 1)
         log_probs = self.table[state.sentences, position, previous]
         # "Attention" that tells which sentence, position and previous token it was computed for.

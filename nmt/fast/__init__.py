@@ -52,8 +52,8 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") ->
         return twin(model, model.decoder, precision)
     if precision == torch.int8:
         raise ConfigError(
-            "precision: int8 needs a built-in recurrent decoder without layer normalization, deep transition and "
-            "coverage; use fp32 or bf16"
+            "precision: int8 needs a built-in recurrent decoder without layer normalization and coverage; use fp32 or "
+            "bf16"
         )
     return PlainSearch(model, precision)
 

@@ -196,34 +196,6 @@ class SsruCell(Cell):
         return state.relu()
 
 
-class DeepTransition(Cell):
-    """Several cells in a row for each input (Miceli Barone et al. 2017).
-
-    The first reads the input; the others read the state alone: their input gates are zero, and are not normalized.
-    """
-
-    def __init__(self, options: schema.Transitions) -> None:
-        super().__init__(options)
-        first, *others = (CELLS.build(options) for _ in range(options.transitions))
-        self.gates, self.width = first.gates, first.width
-        self.first, self.others = first, nn.ModuleList(others)
-        for cell in others:
-            cell.input_norm = nn.Identity()
-
-    def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """input_gates (R, G), state (R, W) -> (R, W)."""
-        state = self.first(input_gates, state)
-        nothing = torch.zeros_like(input_gates)
-        for cell in self.others:
-            state = cell(nothing, state)
-        return state
-
-    def output(self, state: Tensor) -> Tensor:
-        """Select the output of the last cell: (..., W) -> (..., H)."""
-        output: Tensor = self.first.output(state)
-        return output
-
-
 @CELLS.builds(schema.Gru)
 def gru(options: schema.Gru) -> Cell:
     """Make one of both GRUs."""
@@ -232,7 +204,5 @@ def gru(options: schema.Gru) -> Cell:
 
 def cell_of(options: schema.Recurrence) -> Cell:
     """Make the cell of one layer."""
-    if isinstance(options, schema.Transitions) and options.transitions > 1:
-        return DeepTransition(options)
     cell: Cell = CELLS.build(options)
     return cell

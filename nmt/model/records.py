@@ -44,11 +44,6 @@ class State(Record):
     width: int
     """Q: hypotheses of each sentence."""
 
-    @property
-    def rows(self) -> int:
-        """R: hypotheses of all sentences."""
-        return self.memory.summary.size(0) * self.width
-
     def advanced(self, **changes: Any) -> Self:
         """The state at the next position, with other values for some fields."""
         return replace(self, position=self.position + 1, **changes)

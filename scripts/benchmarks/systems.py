@@ -52,7 +52,6 @@ PLAIN: dict[str, dict[str, Any]] = {
     "hard-gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
     "hard-reinforce": {"attention": BAHDANAU | {"hard": {"type": "reinforce"}}},
     "normalized": {"encoder": {"layer_norm": True}, "decoder": {"layer_norm": True}, "attention": BAHDANAU},
-    "transition": {"encoder": {"transitions": 2}, "decoder": {"transitions": 2}, "attention": BAHDANAU},
 }
 """Systems with a part that runs step by step, as the papers have it."""
 VARIANTS = USUAL | FAST | PLAIN

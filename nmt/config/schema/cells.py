@@ -1,8 +1,6 @@
 """Recurrences in the ``model`` section. ``nmt.model.cells`` has the equations."""
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from nmt.config.schema.base import Layers, Registry, Width
 from nmt.config.schema.network import Part
@@ -23,14 +21,7 @@ class Recurrence(Part):
     """Layer normalization of the gates."""
 
 
-class Transitions(Recurrence):
-    """Options of the recurrences whose gates read the state."""
-
-    transitions: Annotated[int, Field(ge=1, le=16)] = 1
-    """Cells in a row for each input (deep transition)."""
-
-
-class Gru(Transitions):
+class Gru(Recurrence):
     """Options of a GRU."""
 
     type: Literal["gru"] = "gru"
@@ -38,7 +29,7 @@ class Gru(Transitions):
     """Apply the reset gate after the recurrent product, as cuDNN, or before it."""
 
 
-class Lstm(Transitions):
+class Lstm(Recurrence):
     """Options of long short-term memory."""
 
     type: Literal["lstm"]

@@ -10,7 +10,6 @@ import { added, joined, LayerNorm, sigmoid } from "./weights.js";
  * @property {number} hidden
  * @property {number} layers
  * @property {boolean} residual
- * @property {number} [transitions]
  *
  * @typedef {object} Cell
  * @property {number} hidden units of the output
@@ -133,37 +132,12 @@ class Ssru {
   }
 }
 
-/** Several cells in a row for each input; all but the first read the state alone. @implements {Cell} */
-class DeepTransition {
-  /** @param {Recurrence} options @param {Part} part */
-  constructor(options, part) {
-    const plain = { ...options, transitions: 1 };
-    this.first = makeCell(plain, part.part("first"));
-    this.others = Array.from({ length: (options.transitions ?? 1) - 1 }, (_, i) =>
-      makeCell(plain, part.part(`others.${i}`)),
-    );
-    this.hidden = this.first.hidden;
-    this.width = this.first.width;
-  }
-
-  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
-  step(gates, states) {
-    const nothing = gates.map((each) => new Float32Array(each.length));
-    return this.others.reduce((after, cell) => cell.step(nothing, after), this.first.step(gates, states));
-  }
-
-  /** @param {Float32Array} state */
-  output(state) {
-    return this.first.output(state);
-  }
-}
-
 /** By `type`. @type {Record<string, new (options: Recurrence, part: Part) => Cell>} */
 const CELLS = { gru: Gru, lstm: Lstm, ssru: Ssru };
 
 /** @param {Recurrence} options @param {Part} part @returns {Cell} */
 export function makeCell(options, part) {
-  const Kind = (options.transitions ?? 1) > 1 ? DeepTransition : CELLS[options.type];
+  const Kind = CELLS[options.type];
   if (!Kind)
     throw new Error(`this engine has no cell of type '${options.type}'; it has ${Object.keys(CELLS).join(", ")}`);
   return new Kind(options, part);
