@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 from nmt.config import dump_config, load_config
 from nmt.config.schema import Data
 from tests.small_run import write_corpus
+from tests.small_translator import ATTENTIONS, save_run
 from tests.test_docs import PAGES, PROJECT, ROOT
 
 README, COMMANDS, GUIDE = (PAGES[name] for name in ("README.md", "docs/commands.md", "docs/own-text.md"))
@@ -137,6 +138,7 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
 
     threads = torch.get_num_threads()
     follow(README)
+    save_run(Path("runs/transformer"), ATTENTIONS[3])
     follow(COMMANDS)
     for teacher in ("teacher-1", "teacher-2"):
         shutil.copytree("runs/en-fr", f"runs/{teacher}")

@@ -9,27 +9,35 @@ from nmt.cli.terminal import say
 from nmt.errors import ConfigError
 
 
-def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool) -> None:
+def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = False, ctranslate2: bool = False) -> None:
     """Write a run as files that translate without this package.
 
     With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
-    weights in 12 bits. README.md in the directory says how to use the engine in other pages and in Node.
+    weights in 12 bits. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs. README.md
+    in the directory says how to use them in other programs.
 
     Args:
         run: run directory
         folder: new directory
-        web: for browsers and Node; recurrent networks only (required)
+        web: for browsers and Node; recurrent networks only
+        ctranslate2: for CTranslate2; Transformers only
 
     examples:
       nmt-export --web runs/demo/bahdanau page
+      nmt-export --ctranslate2 runs/transformer model
     """
-    assert web  # the only form that there is
+    if web == ctranslate2:
+        raise ConfigError("one of --web and --ctranslate2 is required")
     if Path(folder).is_dir() and any(Path(folder).iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
     from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
+    from nmt.translation.ctranslate2 import export_ctranslate2  # noqa: PLC0415
 
-    size = export_web(run, Path(folder))
-    say(f"written: {folder}, {size / 1000:,.0f} kB; to see it: python3 -m http.server --directory {folder}")
+    size = export_web(run, Path(folder)) if web else export_ctranslate2(run, Path(folder))
+    hint = (
+        f"to see it: python3 -m http.server --directory {folder}" if web else f"to use it: {Path(folder, 'README.md')}"
+    )
+    say(f"written: {folder}, {size / 1000:,.0f} kB; {hint}")
 
 
 main = Command(export)

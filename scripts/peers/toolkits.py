@@ -7,6 +7,7 @@ toolkit does it as closely as it can.
 """
 
 import re
+import shutil
 import string
 import sys
 from abc import ABC, abstractmethod
@@ -148,21 +149,19 @@ class Eole(Toolkit):
 class CTranslate2(Translator):
     """CTranslate2 with the weights of a Transformer that this toolkit trained."""
 
-    packages = ("ctranslate2==4.8.5", "safetensors", "sentencepiece")
+    packages = ("ctranslate2==4.8.5", "sentencepiece")
     precision: str
     run: Path
 
     def preparation(self, work: Path) -> Command:
-        """Convert the run."""
-        return self._program(work, "convert", self.run, "model")
+        """``nmt-export``, again for each comparison."""
+        shutil.rmtree(work / "model", ignore_errors=True)
+        return Command([str(Path(sys.prefix, "bin/nmt-export")), "--ctranslate2", str(self.run), "model"])
 
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
         """``translate_batch`` of its Python interface."""
-        return self._program(work, "translate", "model", source, output, beam, self.precision, threads)
-
-    def _program(self, work: Path, *words: Path | str | int) -> Command:
-        program = Path(__file__).with_name("ctranslate2_program.py")
-        return Command([str(self.environment(work) / "bin/python"), str(program), *map(str, words)])
+        words = [Path(__file__).with_name("ctranslate2_program.py"), "model", source, output, beam, self.precision]
+        return Command([str(self.environment(work) / "bin/python"), *map(str, words), str(threads)])
 
 
 TOOLKITS: dict[str, Toolkit] = {

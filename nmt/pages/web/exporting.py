@@ -62,7 +62,8 @@ def refuse_unknown_parts(model: schema.Model) -> None:
     attention, problems = model.attention, []
     for name in ("encoder", "decoder"):
         if (kind := getattr(model, name).type) not in CELLS:
-            problems.append(f"model.{name}.type: the engine runs {', '.join(CELLS)}, not '{kind}'")
+            elsewhere = "; use --ctranslate2" if kind == "transformer" else ""
+            problems.append(f"model.{name}.type: the engine runs {', '.join(CELLS)}, not '{kind}'{elsewhere}")
     if isinstance(attention, schema.ScoredAttention):
         if (kind := attention.score.type) not in SCORES:
             problems.append(f"model.attention.score: the engine has {', '.join(SCORES)}, not '{kind}'")

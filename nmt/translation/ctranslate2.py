@@ -1,0 +1,130 @@
+"""A Transformer run as a model of CTranslate2, an inference engine in C++ (Klein et al. 2020).
+
+The format of ``model.bin``, little-endian: version, name and revision of the specification; the tensors, each with
+name, shape, number format and content; the aliases, names of tensors that are stored under another one.
+"""
+
+import re
+import struct
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from nmt.config import Config, schema
+from nmt.errors import ConfigError
+from nmt.files import write_bytes, write_json, write_text
+from nmt.model import Seq2Seq
+from nmt.model.multi_head import EncoderDecoderAttention
+from nmt.model.transformer import sinusoids
+from nmt.runs.loading import load_run
+
+VERSION, SPECIFICATION, REVISION = 6, "TransformerSpec", 7
+FORMATS = ("float32", "int8", "int16")
+"""Number formats, in the order of their codes."""
+POSITIONS = 2048
+"""Positions of the table of sines and cosines; CTranslate2 refuses longer sentences."""
+NAMES = (
+    (r"^source_embedding", "encoder.embeddings_0"),
+    (r"^target_embedding", "decoder.embeddings"),
+    (r"^output", "decoder.projection"),
+    (r"^decoder\.attention\.queries\.(\d+)", r"decoder.layer_\1.attention.linear_0"),
+    (r"^decoder\.attention\.keys_values\.(\d+)", r"decoder.layer_\1.attention.linear_1"),
+    (r"^decoder\.attention\.outputs\.(\d+)", r"decoder.layer_\1.attention.linear_2"),
+    (r"\.layers\.(\d+)", r".layer_\1"),
+    (r"\.self_attention\.projection", ".self_attention.linear_0"),
+    (r"\.self_attention\.output", ".self_attention.linear_1"),
+    (r"\.distance_(keys|values)$", r".relative_position_\1"),
+    (r"\.around_(\w+)\.norm", r".\1.layer_norm"),
+    (r"\.norm\.", ".layer_norm."),
+    (r"\.layer_norm\.weight$", ".layer_norm.gamma"),
+    (r"\.layer_norm\.bias$", ".layer_norm.beta"),
+    (r"\.feed_forward\.", ".ffn."),
+    (r"\.ffn\.inner", ".ffn.linear_0"),
+    (r"\.ffn\.output", ".ffn.linear_1"),
+    (r"\.", "/"),
+)
+"""From the names of our tensors to CTranslate2's: replaced one after the other."""
+Tensors = Mapping[str, npt.NDArray[np.generic]]
+
+
+def export_ctranslate2(path: str | Path, output: Path) -> int:
+    """Write a run as a model directory, with its SentencePiece models and a README; return the bytes of all files.
+
+    Raises CheckpointError for a run that cannot be used, ConfigError for one that CTranslate2 does not run.
+    """
+    run = load_run(path, torch.device("cpu"))
+    refuse_other_networks(run.config)
+    data, decoding, target = run.config.data, run.config.decoding, run.tokenizers.target
+    output.mkdir(parents=True, exist_ok=True)
+    write_bytes(output / "model.bin", binary(tensors(run.model, run.config.model)))
+    for side, tokenizer in run.tokenizers.sides():
+        tokenizer.save(output / f"{side}.model")
+        write_json(output / f"{side}_vocabulary.json", tokenizer.pieces(range(tokenizer.size)))
+    unknown, begin, end = target.pieces([target.unk_id, target.bos_id, target.eos_id])
+    special = {"unk_token": unknown, "bos_token": begin, "eos_token": end, "decoder_start_token": begin}
+    read = {"add_source_bos": False, "add_source_eos": True, "layer_norm_epsilon": 1e-5}
+    write_json(output / "config.json", special | read)
+    values = {"source": data.source_language, "target": data.target_language, "beam": decoding.beam_size}
+    readme = Template(files("nmt.translation").joinpath("ctranslate2.md").read_text("utf-8"))
+    write_text(output / "README.md", readme.substitute(values, penalty=decoding.length_penalty))
+    return sum(file.stat().st_size for file in output.iterdir())
+
+
+def refuse_other_networks(config: Config) -> None:
+    """Raise ConfigError for a run that CTranslate2 does not translate with, with the key that says so."""
+    problems = [
+        f"model.{name}.type: CTranslate2 runs Transformers, not '{kind}'; use --web"
+        for name in ("encoder", "decoder")
+        if (kind := getattr(config.model, name).type) != "transformer"
+    ]
+    if config.data.reverse_source:
+        problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
+    if problems:
+        raise ConfigError(*problems)
+
+
+def tensors(model: Seq2Seq, section: schema.Model) -> Tensors:
+    """Return the tensors of a Transformer by CTranslate2's names; those that are tied share memory."""
+    found: dict[str, npt.NDArray[np.generic]] = {}
+    for own, tensor in model.state_dict().items():
+        name = own
+        for ours, theirs in NAMES:
+            name = re.sub(ours, theirs, name)
+        found[name] = tensor.numpy()
+    for side, part in (("encoder", section.encoder), ("decoder", section.decoder)):
+        assert isinstance(part, schema.Transformer)
+        found[f"{side}/num_heads"] = np.array(part.heads, np.int16)
+        found[f"{side}/pre_norm"] = np.array(part.norm == "pre", np.int8)
+        found[f"{side}/scale_embeddings"] = np.array(1, np.int8)
+        if isinstance(part.positions, schema.SinusoidalPositions):
+            table = sinusoids(0, torch.zeros(1, POSITIONS, part.hidden))
+            found[f"{side}/position_encodings/encodings"] = table.numpy()
+    attention = model.decoder.attention
+    assert isinstance(attention, EncoderDecoderAttention)
+    found["decoder/alignment_layer"] = np.array(attention.layer, np.int16)
+    found["decoder/alignment_heads"] = np.array(attention.heads, np.int16)
+    return found
+
+
+def binary(tensors: Tensors) -> bytes:
+    """Return the content of ``model.bin``."""
+    stored: dict[int, str] = {}
+    parts, aliases = [], []
+    for name, tensor in tensors.items():
+        if (first := stored.setdefault(tensor.ctypes.data, name)) != name:
+            aliases += [_text(name), _text(first)]
+            continue
+        content = tensor.tobytes()
+        parts += [_text(name), struct.pack(f"<B{tensor.ndim}I", tensor.ndim, *tensor.shape)]
+        parts += [struct.pack("<BI", FORMATS.index(tensor.dtype.name), len(content)), content]
+    begin = struct.pack("<I", VERSION) + _text(SPECIFICATION) + struct.pack("<II", REVISION, len(stored))
+    return b"".join([begin, *parts, struct.pack("<I", len(aliases) // 2), *aliases])
+
+
+def _text(text: str) -> bytes:
+    return struct.pack("<H", len(text) + 1) + text.encode() + b"\0"

@@ -1,0 +1,102 @@
+"""A run that is exported for CTranslate2 translates as it does here. CTranslate2 itself is no dependency."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from nmt.cli.export import main as export
+from nmt.config import Config
+from nmt.translation.translator import Translator
+from tests import small_run
+from tests.small_translator import ATTENTIONS, save_run
+
+LINES = ["oak elm ash", "fir", "yew box bay fig", "pine oak", "elm elm"]
+
+
+def trained(folder: Path, attention: str, **model: Any) -> Path:
+    """A run that has learned a little, with changes to its encoder, decoder and embeddings."""
+    options = small_run.options(folder, attention, updates=40, batch_tokens=400)
+    for name, changes in model.items():
+        options["model"][name] = options["model"][name] | changes
+    options["decoding"] = {"beam_size": 1, "max_length_factor": 0}  # at most 10 pieces
+    small_run.train(Config.model_validate(options | {"tokenizer": {"type": "bpe", "vocabulary": 45, "shared": True}}))
+    return folder / "run"
+
+
+PLAIN: dict[str, Any] = {"embeddings": {"tie": "all"}}
+OTHER: dict[str, Any] = {
+    "encoder": {"norm": "post", "heads": 2, "positions": {"type": "relative", "distance": 2}},
+    "decoder": {"norm": "post", "layers": 3, "positions": {"type": "relative", "distance": 3}},
+}
+
+
+@pytest.mark.parametrize("model", [PLAIN, OTHER], ids=["tied", "post-norm, relative"])
+def test_pieces_probabilities_and_attention_are_those_of_the_run(model: dict[str, Any], tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    run, folder = trained(tmp_path, "transformer", **model), tmp_path / "model"
+    assert export(["--ctranslate2", str(run), str(folder)]) == 0
+    engine = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
+    source = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.model"))
+    found = engine.translate_batch(
+        source.encode(LINES, out_type=str),
+        beam_size=1,
+        length_penalty=0,
+        min_decoding_length=0,
+        max_decoding_length=10,
+        return_scores=True,
+        return_attention=True,
+    )
+    expected = Translator.load(run, "cpu").translate(LINES)
+    for ours, theirs in zip(expected, found, strict=True):
+        length = len(theirs.hypotheses[0])
+        assert ours.pieces in (theirs.hypotheses[0], [*theirs.hypotheses[0], "</s>"])
+        assert theirs.scores[0] == pytest.approx(ours.hypotheses[0].log_probability, abs=1e-4)
+        assert ours.attention is not None
+        attention = ours.attention[:length, :-1]  # without the end symbols
+        np.testing.assert_allclose(np.array(theirs.attention[0]), attention, atol=1e-5)
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    run, folder = trained(tmp_path, "transformer"), tmp_path / "model"
+    assert export(["--ctranslate2", str(run), str(folder)]) == 0
+    [example] = re.findall(r"^```python\n(.*?)^```$", (folder / "README.md").read_text("utf-8"), re.S | re.M)
+    [written] = re.findall(r"encode\((\[.*?\])", example)
+    example = example.replace(written, repr(LINES)).replace("beam_size=1", "beam_size=1, max_decoding_length=10")
+    path = os.pathsep.join(sys.path)
+    shown = subprocess.run(
+        [sys.executable, "-c", example],
+        check=True,
+        capture_output=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    expected = Translator.load(run, "cpu").translate(LINES)
+    assert [line.strip() for line in shown.stdout.decode().splitlines()] == [each.text for each in expected]
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def error(kind: str, run: Path) -> str:
+        assert export([kind, str(run), str(tmp_path / "model")]) == 2
+        assert not (tmp_path / "model").exists()
+        return capsys.readouterr().err
+
+    transformer, recurrent = (save_run(tmp_path / each["type"], each) for each in (ATTENTIONS[3], ATTENTIONS[0]))
+    assert "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; use --ctranslate2" in error(
+        "--web", transformer
+    )
+    config = transformer / "config.yaml"
+    config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"))
+    assert "data.reverse_source: CTranslate2 does not reverse the source" in error("--ctranslate2", transformer)
+    assert "model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in error(
+        "--ctranslate2", recurrent
+    )
+    assert export([str(recurrent), str(tmp_path / "model")]) == 2
+    assert "one of --web and --ctranslate2 is required" in capsys.readouterr().err
