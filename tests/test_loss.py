@@ -64,6 +64,7 @@ def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing:
     readouts, output, targets = inputs(9)
     objective, likelihood = cross_entropy(readouts, output, targets, smoothing)
     assert (objective.item(), likelihood.item()) == pytest.approx(numpy_loss(readouts, output, targets, smoothing))
+    assert objective.requires_grad and not likelihood.requires_grad
 
 
 @pytest.mark.parametrize("kernels", ["plain", "auto"])
