@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -118,6 +119,21 @@ def test_curve_of_files(files: Path, run: Run) -> None:
 def translating(err: str) -> list[str]:
     """The runs that say, with --verbose, that they have translated."""
     return re.findall(r"^(\w+): translating: ", err, re.MULTILINE)
+
+
+def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: Path, run: Run) -> None:
+    seed, bf16 = shutil.copytree(models / "bahdanau", tmp_path / "2"), shutil.copytree(models / "none", tmp_path / "n")
+    written = (seed / "config.yaml").read_text()
+    for path, precision in ((seed, "fp32"), (bf16, "bf16")):
+        (path / "manifest.json").write_text(json.dumps({"config": {}, "changes": [], "precision": precision}))
+    where = [word if word.startswith("-") else str(models / word) for word in TEST_SET]
+    options = [*where, "--device=cpu", f"--output={tmp_path}/c", f"--system=a={models}/bahdanau", f"--system=a={seed}"]
+    assert "differ in nothing" in run(length_curve.main, *options)[2]
+    (seed / "config.yaml").write_text(written.replace("seed: 1", "seed: 2"))
+    code, _, err = run(length_curve.main, *options, f"--system=b={bf16}")
+    assert code == 0 and f"different precisions: {seed} in fp32, {bf16} in bf16\n" in err
+    code, _, err = run(length_curve.main, *options, f"--system=a={bf16}")
+    assert code == 2 and f"a: {models}/bahdanau and {bf16} differ in model.attention" in err
 
 
 def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(

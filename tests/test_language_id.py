@@ -1,5 +1,6 @@
 """Which of two languages a text is in."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 
@@ -53,8 +54,9 @@ def test_a_text_is_in_one_of_two_languages(languages: tuple[str, str], lines: li
 @pytest.mark.parametrize("wrong", [("train",), ("train", "validation", "test"), ()])
 def test_the_languages_tell_which_splits_are_swapped(wrong: Sequence[str]) -> None:
     splits = {name: SWAPPED if name in wrong else RIGHT for name in ("train", "validation", "test")}
-    warnings = [line for name, pairs in splits.items() for line in swapped_sides(f"data.{name}", pairs, EN_FR)]
-    assert [line.partition(":")[0] for line in warnings] == [f"data.{name}" for name in wrong]
-    assert all("the source looks like fr, the target looks like en" in line for line in warnings)
+    warnings = {name: swapped_sides(pairs, EN_FR) for name, pairs in splits.items()}
+    assert [name for name, warning in warnings.items() if warning] == list(wrong)
+    for name in wrong:
+        assert re.findall(r"(source|target) looks like (..)", warnings[name]) == [("source", "fr"), ("target", "en")]
     one_side = [Pair(pair.target, pair.target) for pair in RIGHT]
-    assert swapped_sides("data.test", one_side, EN_FR) == ["data.test: the source looks like fr"]
+    assert swapped_sides(one_side, EN_FR) == "the source looks like fr (data.source_language: en)"

@@ -155,6 +155,7 @@ def test_scores_are_those_that_the_runs_have(folder: Path, made: tuple[str, Any]
         assert [row["n"] for row in each["length"]] == [row["n"] for row in scores["by_length"]]
         assert found["bleu"]["low"] <= found["bleu"]["value"] <= found["bleu"]["high"]
         assert sum(row["n"] for row in each["length"]) == 30
+        assert '<th scope="col">BLEU, 95% interval</th><th scope="col">chrF</th>' in made[0]
         best = best_validation(read_metrics(folder / "runs" / each["name"] / "metrics.jsonl"))
         assert each["update"] == best["step"] and found["perplexity"]["value"] == best["perplexity"]
         assert (found["perplexity"]["split"], found["bleu"]["split"]) == ("validation", "test")
@@ -263,6 +264,9 @@ def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.C
     assert f"{tmp_path}/nowhere: no such run directory or file" in refused(capsys, f"{tmp_path}/nowhere", out)
     (tmp_path / "empty").mkdir()
     assert f"{tmp_path}/empty: holds no run; give a run directory, or" in refused(capsys, f"{tmp_path}/empty", out)
+    assert refused(capsys, f"{folder}/runs/none/checkpoints/best", out).endswith(
+        f"holds no run; give {folder}/runs/none\n"
+    )
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/config.yaml").write_text((folder / "runs/none/config.yaml").read_text("utf-8"), "utf-8")
     said = refused(capsys, f"{tmp_path}/begun", out)

@@ -171,6 +171,16 @@ def test_hostile_requests_are_refused(client: Client) -> None:
         assert "Traceback" not in reply.content["error"] and len(reply.body) < 500
     with pytest.raises(Refused, match="beam: unknown key; nearest: beam_size"):
         parse(b'{"text": "a", "beam": 3}', LIMITS)
+    for body, found in {
+        b'{"text": 5}': "text: found 5 as line 1; must be a string or a list of strings",
+        b'{"text": ["a", null]}': "text: found nothing as line 2; must be a string or",
+        b'{"txt": "a"}': "text: missing; txt: unknown key; nearest: text",
+        b"[]": "the body: found a list of 0; must be a JSON object",
+        b"a" * 1000: "the body: found 1,000 bytes; must be JSON",
+    }.items():
+        with pytest.raises(Refused) as refusal:
+            parse(body, LIMITS)
+        assert refusal.value.detail.startswith(found)
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_has_come(client: Client) -> None:

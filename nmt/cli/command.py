@@ -25,6 +25,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from nmt import __version__
@@ -188,7 +189,7 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, tuple[str, 
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors name the nearest option of each that it does not have."""
+    """A parser whose errors are one line, which names the nearest option of each that it does not have."""
 
     _given: Sequence[str] = ()
 
@@ -198,14 +199,17 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the error, and exit with code 2."""
+        """Print the error, and exit with code 2."""
         named = (word.partition("=")[0] for word in self._given if word.startswith("--"))
         unknown = [word for word in named if word != "--" and word not in self._option_string_actions]
         hints = [f"{word}: {hint}" for word in unknown for hint in nearest(word, self._option_string_actions)]
         if "--model" in unknown:  # of the other commands
             places = " ".join(str(action.metavar) for action in self._actions if not action.option_strings)
             hints = [f"give {places} without --model"]
-        super().error("; ".join([message, *hints]))
+        elif "--model" in self._option_string_actions and "--model" not in self._given:
+            hints += [f"write --model {run}" for run in self._given[:1] if Path(run).is_dir()]
+        problem = "; ".join([message, *hints, f"{self.prog} --help lists the options"])
+        self.exit(FAILED, f"{self.prog}: error: {problem}\n")
 
 
 class HelpFormatter(argparse.HelpFormatter):

@@ -122,11 +122,12 @@ def _apply(data: dict[str, Any], override: str) -> None:
 
 
 def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
-    """The problem with its origin: the last override that set its key, or the file."""
+    """The problem with its origin: the last override that set its key, or a key in an unknown section; or the file."""
     for override in reversed(overrides):
         key, _, value = override.partition("=")
         key = key.strip()
-        if f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
+        unknown = problem.text.startswith("unknown key") and key.startswith(f"{problem.key}.")
+        if unknown or f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
             return f"--set {override}: {problem}"
         section = key.removesuffix(".type")
         if section != key and problem.key.startswith(f"{section}.") and "has no effect" in problem.text:

@@ -23,6 +23,8 @@ WANTED = {
     "string_type": "text",
     **dict.fromkeys(("string_too_short", "too_short"), "not empty"),
     "dict_type": "a section",
+    "model_type": "a JSON object",
+    "json_invalid": "JSON ({error})",
     "finite_number": "a finite number",
     "greater_than": "greater than {gt}",
     "greater_than_equal": "at least {ge}",
@@ -176,6 +178,8 @@ def show(value: Any) -> str:
         return f"a list of {len(value)}"
     if isinstance(value, str):
         return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "...")
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
     return str(value).lower()
 
 

@@ -28,7 +28,7 @@ from nmt.errors import DataError, of_key
 from nmt.files import write_json
 from nmt.messages import Caution, Say, counted
 
-CACHE_FORMAT = 2
+CACHE_FORMAT = 3
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 
 
@@ -97,7 +97,9 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
         seed=config.seed,
     )
     say(f"encoded corpus: {folder}")
-    problems = [*report["warnings"]]
+    problems = [
+        f"data.{key}: {corpus_name(_corpora(data)[key])}: {text}" for key, text in report["warnings"].items() if text
+    ]
     if len(train) < ENOUGH:
         few = f"data.train: {len(train):,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns"
         problems.append(f"{few} to translate a natural language")
@@ -114,13 +116,13 @@ def _build(folder: Path, config: Config, training: Recipe, digests: Digests, say
     languages = data.source_language, data.target_language
     held_out = Recipe(tokenizers, text=True)
     facts: dict[str, pa.Table] = {}
-    warnings: list[str] = []
+    warnings: dict[str, str] = {}
     for (key, corpus), file in zip(_corpora(data).items(), _files(folder, data).values(), strict=True):
         say(f"encoding {key}: {corpus_name(corpus)}")
         own = replace(held_out, whole=key == "test") if key in _held_out(data) else replace(training, tag=corpus.tag)
         with of_key(f"data.{key}"):
             facts[key] = encode_split(file, corpus, languages, own, config.threads or cores())
-        warnings += swapped_sides(f"data.{key}", read_pairs(corpus, *languages), languages)
+        warnings[key] = swapped_sides(read_pairs(corpus, *languages), languages)
     _refuse_changed(data, digests)
     keys = list(data.training_corpora)
     splits = {"train": pa.concat_tables(facts[key] for key in keys)} | {key: facts[key] for key in _held_out(data)}

@@ -73,13 +73,13 @@ def language_of(lines: Iterable[str], languages: tuple[str, str]) -> int | None:
     return side if found[side] >= max(SHARE * len(words), TIMES_AS_MANY * found[1 - side]) else None
 
 
-def swapped_sides(key: str, pairs: Iterable[Pair], languages: tuple[str, str]) -> list[str]:
-    """Return a warning if a side of a corpus is in the language of the other; ``key`` names the corpus."""
+def swapped_sides(pairs: Iterable[Pair], languages: tuple[str, str]) -> str:
+    """Return a warning if a side of a corpus is in the language of the other, else nothing."""
     judged = list(islice(pairs, JUDGED_LINES))
     wrong = [
-        f"the {name} looks like {languages[1 - side]}"
+        f"the {name} looks like {languages[1 - side]} (data.{name}_language: {languages[side]})"
         for side, name in enumerate(("source", "target"))
         if language_of((pair[side] for pair in judged), languages) == 1 - side
     ]
     swapped = "source and target seem to be swapped: " if len(wrong) == 2 else ""
-    return [f"{key}: {swapped}{', '.join(wrong)}"] if wrong else []
+    return f"{swapped}{', '.join(wrong)}"

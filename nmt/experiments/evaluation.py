@@ -17,6 +17,8 @@ from nmt.evaluation.by_length import Scoring, SystemScores, scoring
 from nmt.evaluation.figures.length_curve import About
 from nmt.files import printable, run_name
 from nmt.messages import Say, silent
+from nmt.runs.changes import WITHOUT_EFFECT, changes_to, is_one_of, say_precisions
+from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import read_metrics, updates_of_best
 
 System = Text
@@ -86,6 +88,7 @@ class Systems:
             if not is_run:
                 entry.given = read_aligned(system, source, len(self.sources))
             self.entries.append(entry)
+        self._refuse_other_systems()
         for name, text in hypotheses:
             waiting = [entry for entry in self.entries if entry.name == name and entry.given is None]
             if not waiting:
@@ -93,6 +96,19 @@ class Systems:
             waiting[0].given = read_aligned(text, source, len(self.sources))
         if self.changes and all(entry.given is not None for entry in self.entries):
             raise ConfigError(*(f"{name}: has no effect, because no run translates" for name in self.changes))
+
+    def _refuse_other_systems(self) -> None:
+        """Raise ConfigError for runs that share a name although they are not seeds of one system."""
+        first: dict[str, Entry] = {}
+        for entry in self.entries:
+            other = first.setdefault(entry.name, entry)
+            if other is entry or other.config is None or entry.config is None:
+                continue
+            changes = changes_to({"config": other.config.model_dump(mode="json")}, entry.config)
+            keys = [change.key for change in changes if not is_one_of(change.key, WITHOUT_EFFECT)]
+            if keys != ["seed"]:
+                found = f"{other.system} and {entry.system} differ in {', '.join(keys) or 'nothing'}"
+                raise ConfigError(f"{entry.name}: {found}; runs that share a name must differ in their seed alone")
 
     def refuse_files(self) -> None:
         """Raise ConfigError for systems that are no runs."""
@@ -103,6 +119,7 @@ class Systems:
         """Choose how the systems are scored; arguments and errors are those of
         :func:`~nmt.evaluation.by_length.scoring`."""
         runs = {f"{entry.name}={entry.system}": entry.config for entry in self.entries if entry.config is not None}
+        say_precisions([RunDirectory(entry.path) for entry in self.entries if entry.config is not None], self.say)
         return scoring(runs, self.sources, self.references, self.say, edges, tokenizer)
 
     @cached_property

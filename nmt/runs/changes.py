@@ -12,6 +12,7 @@ from typing import Any
 from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.files import read_json
+from nmt.messages import Say
 from nmt.runs.directory import RunDirectory
 
 WITHOUT_EFFECT = (
@@ -78,6 +79,16 @@ def read_manifest(run: RunDirectory) -> dict[str, Any]:
     if not isinstance(manifest, dict) or any(not isinstance(manifest.get(key), kind) for key, kind in kinds.items()):
         raise CheckpointError(f"{run.manifest}: not the manifest of a run")
     return manifest
+
+
+def say_precisions(runs: Iterable[RunDirectory], say: Say) -> None:
+    """Say it if runs were trained in different precisions."""
+    manifests = {run.path: read_json(run.manifest) for run in runs if run.manifest.exists()}
+    found = {
+        path: each["precision"] for path, each in manifests.items() if isinstance(each, dict) and "precision" in each
+    }
+    if len(set(found.values())) > 1:
+        say(f"trained in different precisions: {', '.join(f'{run} in {each}' for run, each in found.items())}")
 
 
 def is_one_of(key: str, keys: Iterable[str]) -> bool:

@@ -103,7 +103,8 @@ def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], 
     if changed := [key for key in keys if before.get(key) != facts[key]]:
         raise ConfigError(
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
-            "the text, or its language, has changed since the run started; restore it, or use a new --output",
+            "the text, or its language, has changed since the run started; restore it, or "
+            "train another run, without --resume and with a new --output",
         )
     checkpoint = run.resumable(say)
     progress = saved_progress(run, checkpoint)
@@ -179,7 +180,8 @@ def refuse_other_config(
         raise ConfigError(
             *differences,
             f"{run.path}: a run resumes with the configuration it started with, but for learning rate, schedule, "
-            "batch size, dropout, patience and length; restore it, or use a new --output",
+            f"batch size, dropout, patience and length; restore it, or train "
+            f"another run, without --resume: nmt-train --config {run.config} --output NEW",
         )
 
 
@@ -188,7 +190,7 @@ def refuse_fewer_updates(updates: int, progress: Progress) -> None:
     if updates < progress.update:
         raise ConfigError(
             f"training.updates: {updates}, but the run has already made {progress.update}; a run can be extended, not "
-            "shortened: use a new --output"
+            f"shortened: use {progress.update} or more, or train another run, into a new --output"
         )
 
 

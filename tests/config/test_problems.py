@@ -16,6 +16,7 @@ from tests.config.configurations import MINIMAL, load, problems
         ("model.beam_size=3", "model.beam_size", "there is training.validation.beam_size, decoding.beam_size"),
         ("model.decoder.attention=none", "model.decoder.attention", "unknown key; there is model.attention"),
         ("evaluation.colour=red", "evaluation.colour", "the keys here are bleu_tokenizer, bins, bootstrap, gold"),
+        ("sead.year=3", "sead", "nearest: seed"),
         # keys of another variant
         ("model.attention={type: transformer, heads: 4}", "model.attention.heads", "only with 'bahdanau' and 'luong'"),
         ("training.optimizer={type: adam, momentum: 0.5}", "training.optimizer.momentum", "only with 'sgd'"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config import Config, load_run_config, schema
+from nmt.config.loading import is_run
 from nmt.config.schema import FileCorpus
 from nmt.data.corpus import read_test_set
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
@@ -15,6 +16,7 @@ from nmt.experiments.plan import make_plan
 from nmt.experiments.schema import TestSet, load_experiment
 from nmt.files import printable, run_name
 from nmt.messages import Say
+from nmt.runs.changes import say_precisions
 from nmt.runs.directory import RunDirectory
 
 
@@ -71,6 +73,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         raise CheckpointError(*left_out)
     _refuse_different(systems)
     chosen = _test_set(None if test is None else TestSet(source=test[0], reference=test[1]), planned, systems)
+    say_precisions([system.run for system in systems], say)
     for line in left_out:
         say(f"left out: {line}")
     sources, references = read_test_set(chosen.source, chosen.reference)
@@ -102,7 +105,9 @@ def _runs(path: Path) -> list[Trained]:
             name = ":".join(run.relative_to(path).parts).replace("seed-", "")
             found.append(Trained(name, RunDirectory(run), load_run_config(run)))
     if not found:
-        raise DataError(f"{path}: holds no run; give a run directory, or an experiment's output directory or YAML file")
+        near = [str(each) for each in path.resolve().parents if is_run(each)]
+        wanted = *near, "a run directory, or an experiment's output directory or YAML file"
+        raise DataError(f"{path}: holds no run; give {wanted[0]}")
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError
 from starlette.exceptions import HTTPException
 
-from nmt.config.problems import explain
+from nmt.config.problems import explain, show
 from nmt.config.schema import Section
 from nmt.errors import ConfigError, Stopped
 from nmt.translation.results import Translation
@@ -62,10 +62,18 @@ class Refused(HTTPException):
         super().__init__(status, message, {"retry-after": "1"} if status in (429, 503) else None)
 
 
+def lines_of(text: Any) -> list[str]:
+    """Return the lines of a client. Raises ValueError for anything but a string or a list of strings."""
+    lines = text if isinstance(text, list) else [text]
+    if wrong := [f"{show(line)} as line {place}" for place, line in enumerate(lines, 1) if not isinstance(line, str)]:
+        raise ValueError(f"found {wrong[0]}; must be a string or a list of strings")
+    return lines
+
+
 class Request(Section):
     """Lines to translate: the body of a request."""
 
-    text: Annotated[list[str], BeforeValidator(lambda text: [text] if isinstance(text, str) else text)]
+    text: Annotated[list[str], BeforeValidator(lines_of)]
     beam_size: Annotated[int, Field(ge=1, le=16)] | None = None
     """None: that of the server."""
     attention: bool = False
@@ -86,8 +94,9 @@ def parse(body: bytes, limits: Limits) -> Request:
     try:
         request = Request.model_validate_json(body)
     except ValidationError as error:
-        problem = explain(error.errors(include_url=False)[0], Request)
-        raise Refused(400, f"{problem.key[:60] or 'the body'}: {problem.text[:200]}; send {LIKE}") from None
+        problems = [explain(each, Request) for each in error.errors(include_url=False)]
+        found = "; ".join(f"{problem.key[:60] or 'the body'}: {problem.text[:200]}" for problem in problems[:3])
+        raise Refused(400, f"{found}; send {LIKE}") from None
     if len(request.text) > limits.lines:
         raise Refused(413, f"text: {len(request.text):,} lines; send at most {limits.lines:,} at a time")
     for number, line in enumerate(request.text, 1):
