@@ -11,26 +11,18 @@ import torch
 from torch import Tensor
 
 from nmt import fast
-from nmt.config.schema import (
-    AnySampling,
-    ExponentialSampling,
-    InverseSigmoidSampling,
-    Kernels,
-    LinearSampling,
-    Training,
-)
-from nmt.data.batching import Batch, collate
+from nmt.config import schema
+from nmt.config.schema import Kernels, Training
+from nmt.data.batching import Batch
 from nmt.errors import ConfigError
 from nmt.model import Seq2Seq
 from nmt.training.gradients import EagerGradients, filled_up
 from nmt.training.objective import (
-    Guide,
     GuidedAttention,
     Objective,
     ScheduledSampling,
     TeacherForcing,
     diagonal_guide,
-    links_guide,
     objective_of,
     reference_share,
 )
@@ -39,24 +31,21 @@ from tests.models import SPECIALS, TARGET, VARIANTS, model_config, random_batch,
 SOFT = [name for name in VARIANTS if getattr(model_config(name).attention, "hard", None) is None]
 """Networks for teacher forcing; hard attention has objectives of its own, which are tested with it."""
 ATTENDING = [name for name in SOFT if small_model(name).attends]
-ALWAYS, NEVER = LinearSampling(type="linear", slope=0.0), LinearSampling(type="linear", offset=1e-30, output="argmax")
+ALWAYS, HALF, ARGMAX = (schema.ScheduledSampling(**how) for how in ({"k": 1e30}, {"k": 1.0}, {"output": "argmax"}))
 
 
-def batch(links: bool = False) -> Batch:
-    """Three pairs; of their target pieces every second one has links, to two source pieces."""
-    pairs = random_batch((3, 1, 6), (2, 5, 4))
-    if not links:
-        return pairs
-    given = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1))
-    given[:, ::2, 0], given[:, ::2, 1] = 0.75, 0.25
-    return replace(pairs, links=given * pairs.target_mask.unsqueeze(2))
+def batch() -> Batch:
+    """Three pairs."""
+    return random_batch((3, 1, 6), (2, 5, 4))
 
 
-def gradients(model: Seq2Seq, objective: Objective, pairs: Batch, kernels: Kernels = "auto") -> dict[str, Tensor]:
+def gradients(
+    model: Seq2Seq, objective: Objective, pairs: Batch, kernels: Kernels = "auto", update: int = 0
+) -> dict[str, Tensor]:
     """The objective and its gradients, by name."""
     model.zero_grad()
     network = fast.training(model, kernels, attention_gradients=objective.attention_gradients)
-    loss = objective(network, pairs).objective
+    loss = objective(network, pairs, update).objective
     loss.backward()
     return {"loss": loss.detach()} | {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
@@ -65,21 +54,15 @@ def gradients(model: Seq2Seq, objective: Objective, pairs: Batch, kernels: Kerne
 
 
 @pytest.mark.parametrize(
-    ("config", "shares"),
+    ("k", "shares"),
     [
-        (LinearSampling(type="linear", slope=0.1, floor=0.25), {0: 1.0, 3: 0.7, 7: 0.3, 8: 0.25, 10**18: 0.25}),
-        (LinearSampling(type="linear", offset=1.2, slope=0.1), {0: 1.0, 2: 1.0, 4: 0.8, 12: 0.0, 13: 0.0}),
-        (ExponentialSampling(type="exponential", base=0.5), {0: 1.0, 1: 0.5, 3: 0.125, 10**18: 0.0}),
-        (ExponentialSampling(type="exponential", base=1.0), {0: 1.0, 10**18: 1.0}),
-        (InverseSigmoidSampling(type="inverse_sigmoid", k=1.0), {0: 0.5, 1: 1 / (1 + math.e), 10**18: 0.0}),
-        (
-            InverseSigmoidSampling(type="inverse_sigmoid", k=math.e**2),
-            {2 * math.e**2: 0.5, 0: math.e**2 / (math.e**2 + 1)},
-        ),
+        (1.0, {0: 0.5, 1: 1 / (1 + math.e), 10**18: 0.0}),
+        (math.e**2, {2 * math.e**2: 0.5, 0: math.e**2 / (math.e**2 + 1)}),
+        (1e30, {0: 1.0, 10**18: 1.0}),
     ],
 )
-def test_shares_by_hand(config: AnySampling, shares: dict[int, float]) -> None:
-    assert {update: reference_share(config, update) for update in shares} == pytest.approx(shares, abs=1e-12)
+def test_shares_by_hand(k: float, shares: dict[int, float]) -> None:
+    assert {update: reference_share(k, update) for update in shares} == pytest.approx(shares, abs=1e-12)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -99,7 +82,7 @@ def test_a_share_of_one_is_teacher_forcing(variant: str) -> None:
 def test_a_share_of_zero_is_greedy_search(variant: str, kernels: Kernels) -> None:
     """Against the likeliest token of a whole forward pass over everything before it; padding goes on like the rest."""
     model, pairs = small_model(variant), batch()
-    inputs = ScheduledSampling(TeacherForcing(), model, NEVER, ()).inputs(fast.training(model, kernels), pairs, 0.0)
+    inputs = ScheduledSampling(TeacherForcing(), model, ARGMAX, ()).inputs(fast.training(model, kernels), pairs, 0.0)
     wanted = pairs.target_input[:, :1]
     for _ in range(inputs.size(1) - 1):
         logits, _ = model(pairs.source, pairs.source_lengths, wanted)
@@ -113,7 +96,7 @@ def test_a_share_of_zero_is_greedy_search(variant: str, kernels: Kernels) -> Non
 def test_the_loss_is_that_of_the_chosen_inputs(variant: str, kernels: Kernels) -> None:
     """The targets stay the references, and no gradient passes through a choice."""
     model = small_model(variant).train()
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5), ())
+    sampling = ScheduledSampling(TeacherForcing(), model, HALF, ())
     torch.manual_seed(7)
     found = gradients(model, sampling, batch(), kernels)
     assert model.training
@@ -142,7 +125,7 @@ def many(rows: int) -> Batch:
 def test_each_position_keeps_its_reference_with_the_probability_of_the_share() -> None:
     model = unconditional([0.25, 0.75])
     torch.manual_seed(1)
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", output="argmax"), ())
+    sampling = ScheduledSampling(TeacherForcing(), model, ARGMAX, ())
     inputs = sampling.inputs(model, many(2000), 0.3)[:, 1:]  # 38,000 draws: a standard deviation is 0.0024
     kept = inputs == 9
     assert kept.double().mean().item() == pytest.approx(0.3, abs=0.01)
@@ -161,7 +144,7 @@ def test_outputs_are_drawn_from_the_distribution_of_the_network(
     """What is forbidden is no output, however probable; the others share its probability. What is drawn stays the
     same."""
     model = unconditional([0.4, 0.4, 0.15, 0.05])
-    free = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", output=output), ())
+    free = ScheduledSampling(TeacherForcing(), model, schema.ScheduledSampling(output=output), ())
     torch.manual_seed(2)
     free.inputs(model, many(1000), 0.0)
     drawn = torch.get_rng_state()
@@ -174,7 +157,7 @@ def test_outputs_are_drawn_from_the_distribution_of_the_network(
 
 
 def test_training_forbids_what_search_forbids() -> None:
-    training = Training.model_validate({"updates": 1, "scheduled_sampling": {"type": "linear"}})
+    training = Training.model_validate({"updates": 1, "scheduled_sampling": {}})
     specials = replace(SPECIALS, target_pad=7, target_bos=8)
     objective = objective_of(model_config("bahdanau").attention, training, small_model(), specials)
     assert isinstance(objective, ScheduledSampling) and objective.forbidden == (7, 8)
@@ -183,7 +166,7 @@ def test_training_forbids_what_search_forbids() -> None:
 def test_inputs_are_chosen_without_dropout() -> None:
     places = {"embedding": 0.5, "annotation": 0.5, "readout": 0.5}
     model = small_model(dropout=places).train()
-    sampling = ScheduledSampling(TeacherForcing(), model, NEVER, ())
+    sampling = ScheduledSampling(TeacherForcing(), model, ARGMAX, ())
     chosen = [sampling.inputs(fast.training(model), batch(), 0.0) for _ in range(3)]
     chosen.append(sampling.inputs(fast.training(small_model()), batch(), 0.0))
     assert all(torch.equal(each, chosen[0]) for each in chosen)
@@ -193,7 +176,7 @@ def test_inputs_are_chosen_without_dropout() -> None:
 def test_choosing_inputs_in_bf16_cuts_no_gradient(variant: str) -> None:
     """Autocast keeps the casts of the weights, and those of a pass without gradient have none."""
     model = small_model(variant).float().train()
-    sampling = ScheduledSampling(TeacherForcing(), model, LinearSampling(type="linear", offset=0.5), ())
+    sampling = ScheduledSampling(TeacherForcing(), model, HALF, ())
     for kernels in ("plain", "auto"):
         model.zero_grad()
         compute = EagerGradients(model, sampling, torch.device("cpu"), torch.bfloat16, kernels)
@@ -226,57 +209,35 @@ def test_the_diagonal_by_numpy() -> None:
     assert [guide(weights, pairs).item() for guide in guides] == pytest.approx(wanted)
 
 
-def test_links_by_hand() -> None:
-    """A piece with one link and weight 1/4 there, one with two links and weights 1/2 and 1/8, one without."""
-    pairs = collate([np.array([3, 4], np.int32)], [np.array([3, 4], np.int32)], SPECIALS)
-    pairs = replace(pairs, links=torch.tensor([[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]]))
-    weights = torch.tensor([[[0.75, 0.25, 0.0], [0.5, 0.375, 0.125], [0.0, 0.0, 1.0]]])
-    wanted = math.log(4) + 0.5 * math.log(2) + 0.5 * math.log(8)
-    assert links_guide(weights, pairs).item() == pytest.approx(wanted)
-
-
-def test_a_weight_of_zero_at_a_link_is_no_infinity() -> None:
-    pairs = replace(batch(links=True), target_tokens=1)
-    weights = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1), requires_grad=True)
-    penalty = links_guide(weights.softmax(-1) * torch.zeros(()), pairs)
-    penalty.backward()
-    assert penalty.isfinite() and weights.grad is not None and weights.grad.isfinite().all()
-
-
 def test_what_cannot_be_guided_names_the_key() -> None:
-    with pytest.raises(ConfigError, match=r"^training\.guided_attention\.type: 'links' needs the links"):
-        links_guide(random_weights(batch()), batch())
     with pytest.raises(ConfigError, match=r"^training\.guided_attention: the network has no attention"):
-        GuidedAttention(TeacherForcing(), diagonal_guide)(small_model("none"), batch())
+        GuidedAttention(TeacherForcing())(small_model("none"), batch())
 
 
-GUIDES: dict[str, Guide] = {"diagonal": diagonal_guide, "links": links_guide}
-
-
-@pytest.mark.parametrize(("guide", "kernels"), [("diagonal", "auto"), ("links", "plain")])
+@pytest.mark.parametrize("kernels", ["auto", "plain"])
 @pytest.mark.parametrize("variant", ATTENDING)
-def test_the_term_is_added_and_reaches_the_parameters(variant: str, guide: str, kernels: Kernels) -> None:
+def test_the_term_is_added_and_reaches_the_parameters(variant: str, kernels: Kernels) -> None:
     """Loss and gradients against autograd through the plain network; the likelihood that is reported is unchanged."""
-    model, pairs, forcing = small_model(variant).train(), batch(links=True), TeacherForcing(0.1)
-    objective = GuidedAttention(forcing, GUIDES[guide], weight=3.0)
+    model, pairs, forcing = small_model(variant).train(), batch(), TeacherForcing(0.1)
+    objective = GuidedAttention(forcing, weight=3.0, deviation=0.3)
     found = gradients(model, objective, pairs, kernels)
     model.zero_grad()
     _, weights = model(pairs.source, pairs.source_lengths, pairs.target_input)
     loss = forcing(model, pairs)
-    (loss.objective + 3.0 * GUIDES[guide](weights, pairs)).backward()
-    assert found["loss"] == pytest.approx((loss.objective + 3.0 * GUIDES[guide](weights, pairs)).item())
+    whole = loss.objective + 3.0 * diagonal_guide(weights, pairs, 0.3)
+    whole.backward()
+    assert found["loss"] == pytest.approx(whole.item())
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad, rtol=1e-9, atol=1e-12, msg=name)
     assert objective(model, pairs).likelihood == loss.likelihood
-    none = gradients(model, GuidedAttention(forcing, GUIDES[guide], weight=0.0), pairs, "plain")
+    none = gradients(model, GuidedAttention(forcing, weight=0.0), pairs, "plain")
     alone = gradients(model, forcing, pairs, "plain")
     assert all(torch.equal(none[name], alone[name]) for name in alone)
 
 
-@pytest.mark.parametrize("guide", GUIDES)
-def test_padding_and_halves_change_no_penalty(guide: str) -> None:
-    model, pairs = small_model(), batch(links=True)
-    objective = GuidedAttention(TeacherForcing(), GUIDES[guide], weight=3.0)
+def test_padding_and_halves_change_no_penalty() -> None:
+    model, pairs = small_model(), batch()
+    objective = GuidedAttention(TeacherForcing(), weight=3.0)
     whole = gradients(model, objective, pairs)
     filled = gradients(model, objective, filled_up(pairs, SPECIALS))
     parts = [gradients(model, objective, half) for half in pairs.halves()]
@@ -288,9 +249,10 @@ def test_padding_and_halves_change_no_penalty(guide: str) -> None:
 def test_both_at_once() -> None:
     """The attention that is guided is that of the chosen inputs."""
     model, pairs = small_model().train(), batch()
-    sampling = ScheduledSampling(TeacherForcing(), model, NEVER, ())
-    both, alone = GuidedAttention(sampling, diagonal_guide), GuidedAttention(TeacherForcing(), diagonal_guide)
+    sampling = ScheduledSampling(TeacherForcing(), model, ARGMAX, ())
+    both, alone = GuidedAttention(sampling), GuidedAttention(TeacherForcing())
     assert both.attention_gradients and not both.recordable and alone.recordable
     own = replace(pairs, target_input=sampling.inputs(model, pairs, 0.0))
-    found, wanted = gradients(model, both, pairs), gradients(model, alone, own)
+    never = 10**9  # the share of references is 0
+    found, wanted = gradients(model, both, pairs, update=never), gradients(model, alone, own)
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)

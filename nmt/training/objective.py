@@ -4,10 +4,8 @@ Shapes: B sentences, S source and T target positions, O readout, V target vocabu
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import ClassVar, Protocol, assert_never
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -203,16 +201,9 @@ def with_noise(memory: Memory, batch: Batch) -> NoisyMemory:
 # --- scheduled sampling: the decoder learns on its own outputs, too (Bengio et al. 2015) ------------------------------
 
 
-def reference_share(config: schema.AnySampling, update: int) -> float:
+def reference_share(k: float, update: int) -> float:
     """epsilon_i: the probability of a reference in the decoder's input after ``update`` updates (section 2.4)."""
-    match config:
-        case schema.LinearSampling():
-            return min(1.0, max(config.floor, config.offset - config.slope * update))
-        case schema.ExponentialSampling():
-            return config.base**update
-        case schema.InverseSigmoidSampling(k=k):
-            return k / (k + math.exp(min(update / k, 700)))
-    assert_never(config)
+    return k / (k + math.exp(min(update / k, 700)))
 
 
 @dataclass(frozen=True)
@@ -227,7 +218,7 @@ class ScheduledSampling:
 
     inner: Objective
     model: Seq2Seq
-    config: schema.AnySampling
+    config: schema.ScheduledSampling
     forbidden: tuple[int, ...]
     """Ids that are never an output, as in search: padding and BOS."""
     recordable: ClassVar[bool] = False
@@ -239,7 +230,7 @@ class ScheduledSampling:
 
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """See ``Objective``. While the share is 1 the inner objective is computed, and nothing is drawn."""
-        share = reference_share(self.config, update)
+        share = reference_share(self.config.k, update)
         if share < 1:
             batch = replace(batch, target_input=self.inputs(network, batch, share))
         return self.inner(network, batch, update)
@@ -267,11 +258,7 @@ class ScheduledSampling:
         return log_probs.argmax(-1)
 
 
-# --- guided attention: terms of the loss that pull it to the diagonal, or to given links ------------------------------
-
-
-Guide = Callable[[Tensor, Batch], Tensor]
-"""Sums a penalty of the attention over the real target pieces: weights (B, T, S) and a batch -> a number."""
+# --- guided attention: a term of the loss that pulls it to the diagonal -----------------------------------------------
 
 
 def diagonal_guide(weights: Tensor, batch: Batch, deviation: float = 0.2) -> Tensor:
@@ -288,25 +275,13 @@ def diagonal_guide(weights: Tensor, batch: Batch, deviation: float = 0.2) -> Ten
     return ((weights * penalty).sum(2) * batch.target_mask).sum()
 
 
-def links_guide(weights: Tensor, batch: Batch) -> Tensor:
-    """Cross-entropy of the attention with given links: -sum_ts a*_ts ln alpha_ts (Chen et al. 2016, section 3).
-
-    A target piece without links adds nothing. Raises ConfigError without links.
-    """
-    if batch.links is None:
-        raise ConfigError("training.guided_attention.type: 'links' needs the links of the training set")
-    # a weight may be zero at a link: outside of a window, or because it is too small for its type
-    surprise = -weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-    return (batch.links * surprise).sum()
-
-
 @dataclass(frozen=True)
 class GuidedAttention:
-    """Another objective, and a guide's penalty of its attention times ``weight``."""
+    """Another objective, and ``weight`` times the penalty of its attention far from the diagonal."""
 
     inner: Objective
-    guide: Guide
     weight: float = 1.0
+    deviation: float = 0.2
     attention_gradients: ClassVar[bool] = True
 
     @property
@@ -320,7 +295,7 @@ class GuidedAttention:
         if loss.attention is None:
             raise ConfigError("training.guided_attention: the network has no attention; leave it out")
         at_least_fp32 = torch.promote_types(loss.attention.dtype, torch.float32)
-        penalty = self.guide(loss.attention.to(at_least_fp32), batch)
+        penalty = diagonal_guide(loss.attention.to(at_least_fp32), batch, self.deviation)
         return replace(loss, objective=loss.objective + self.weight * penalty)
 
 
@@ -340,9 +315,6 @@ def objective_of(
     if training.scheduled_sampling is not None:
         forbidden = specials.target_pad, specials.target_bos
         objective = ScheduledSampling(objective, model, training.scheduled_sampling, forbidden)
-    match training.guided_attention:
-        case schema.DiagonalGuide(weight=weight, deviation=deviation):
-            objective = GuidedAttention(objective, partial(diagonal_guide, deviation=deviation), weight)
-        case schema.LinksGuide(weight=weight):
-            objective = GuidedAttention(objective, links_guide, weight)
+    if guide := training.guided_attention:
+        objective = GuidedAttention(objective, guide.weight, guide.deviation)
     return objective

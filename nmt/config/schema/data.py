@@ -1,7 +1,7 @@
 """The sections ``data`` and ``tokenizer``."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
@@ -21,8 +21,6 @@ class Corpus(Section):
 
     limit: Size | None = None
     """Read only the first ``limit`` pairs."""
-    links: Text | None = None
-    """File with the word links ``i-j`` of each training pair, counted from 0, for guided attention."""
     tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
     """Piece put before each source sentence of a training corpus, such as ``<bt>``."""
 
@@ -150,11 +148,6 @@ class Data(Section):
             return {f"corpora.{name}": self.corpora[name] for name in sorted(self.train.mix) if name in self.corpora}
         return {"train": self.train}
 
-    @property
-    def linked(self) -> list[str]:
-        """The dotted keys of the word links of the training set."""
-        return [f"data.{key}.links" for key, corpus in self.training_corpora.items() if corpus.links is not None]
-
     def contradictions(self) -> Iterator[Problem]:
         """Options that nothing reads, and a mix of corpora that do not exist."""
         mixed = self.train.mix if isinstance(self.train, Mix) else {}
@@ -164,9 +157,6 @@ class Data(Section):
         for name in self.corpora.keys() - mixed.keys():
             yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
         for split, corpus in (("validation", self.validation), ("test", self.test)):
-            if corpus is not None and corpus.links is not None:
-                text = "has no effect, only data.train's links are read; leave it out (gold links: evaluation.gold)"
-                yield Problem(f"data.{split}.links", text)
             if corpus is not None and corpus.tag is not None:
                 text = "has no effect, only training corpora are tagged; leave it out"
                 yield Problem(f"data.{split}.tag", text)
@@ -202,6 +192,8 @@ class GivenTokenizer(Section):
     """The .model file of the source side."""
     target: Text
     """The .model file of the target side."""
+    dropout: ClassVar[float] = 0.0
+    """Segmentations are never sampled."""
 
     @property
     def shared(self) -> bool:

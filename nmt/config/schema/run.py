@@ -19,7 +19,7 @@ from nmt.config.schema.base import (
 )
 from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer, LearnedTokenizer
 from nmt.config.schema.model import Model
-from nmt.config.schema.training import DiagonalGuide, LinksGuide, Training
+from nmt.config.schema.training import Training
 
 Kernels = Literal["auto", "plain"]
 
@@ -130,19 +130,9 @@ class Config(Section):
             yield Problem("training.guided_attention", text)
         if isinstance(self.tokenizer, LearnedTokenizer) and self.tokenizer.dropout and self.tokenizer.type != "bpe":
             yield Problem("tokenizer.dropout", f"'{self.tokenizer.type}' has no merges; leave it out, or use type bpe")
-        yield from self._of_links()
-
-    def _of_links(self) -> Iterator[Problem]:
-        """Word links that nothing reads, and options that need them."""
-        guide, linked = self.training.guided_attention, self.data.linked
-        if isinstance(guide, LinksGuide) and not linked:
-            text = "'links' needs the links of the training set; name their file in data.train.links"
-            yield Problem("training.guided_attention.type", text)
-        for key in () if isinstance(guide, LinksGuide) else linked:
-            yield Problem(key, "has no effect without training.guided_attention, type 'links'; leave it out")
-        if isinstance(guide, DiagonalGuide) and self.data.reverse_source:
-            text = "'diagonal' needs both texts in one order, and data.reverse_source reverses the source"
-            yield Problem("training.guided_attention.type", f"{text}; leave one out")
+        if self.training.guided_attention and self.data.reverse_source:
+            text = "needs both texts in one order, and data.reverse_source reverses the source; leave one out"
+            yield Problem("training.guided_attention", text)
         gold = self.evaluation.gold is not None and not isinstance(self.model.attention, NoAttention)
         if self.training.validation.metric == "aer" and not gold:
             text = "'aer' needs an attention, and in evaluation.gold the links that it is compared with"

@@ -7,10 +7,8 @@ from pydantic import Field
 from nmt.config.schema.base import (
     LARGEST_NUMBER,
     Beam,
-    Choice,
     Count,
     Fraction,
-    NotNegative,
     Pieces,
     Positive,
     Section,
@@ -38,66 +36,22 @@ class Validation(Section):
     """Translations that each validation adds to samples.jsonl; with 0 the run has no film."""
 
 
-class SamplingSchedule(Section):
-    """Options of every scheduled sampling (Bengio et al. 2015, section 2.4)."""
+class ScheduledSampling(Section):
+    """Share of references k / (k + exp(i / k)) after i updates (Bengio et al. 2015, section 2.4: inverse sigmoid)."""
 
-    output: Literal["sample", "argmax"] = "sample"
-    """How the output is chosen."""
-
-
-class LinearSampling(SamplingSchedule):
-    """Share of references max(floor, offset - slope * i) after i updates; at most 1."""
-
-    type: Literal["linear"]
-    offset: Positive = 1.0
-    """Share before the first update."""
-    slope: NotNegative = 5e-5
-    """Decrease of the share per update."""
-    floor: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Smallest share."""
-
-
-class ExponentialSampling(SamplingSchedule):
-    """Share of references base^i after i updates."""
-
-    type: Literal["exponential"]
-    base: Annotated[float, Field(gt=0, le=1)] = 0.99993
-    """k of the paper."""
-
-
-class InverseSigmoidSampling(SamplingSchedule):
-    """Share of references k / (k + exp(i / k)) after i updates."""
-
-    type: Literal["inverse_sigmoid"]
     k: Annotated[float, Field(ge=1, le=LARGEST_NUMBER)] = 1400.0
     """The share is a half after k ln k updates."""
-
-
-AnySampling = Annotated[LinearSampling | ExponentialSampling | InverseSigmoidSampling, Choice()]
+    output: Literal["sample", "argmax"] = "sample"
+    """How the network's own output is chosen."""
 
 
 class GuidedAttention(Section):
-    """Options of every term that guides the attention."""
+    """Penalty 1 - exp(-(t/T - s/S)² / (2 deviation²)) of attention far from the diagonal (Tachibana et al. 2018)."""
 
     weight: Positive = 1.0
-    """Factor of the term."""
-
-
-class DiagonalGuide(GuidedAttention):
-    """Penalty 1 - exp(-(t/T - s/S)² / (2 deviation²)) of attention far from the diagonal."""
-
-    type: Literal["diagonal"]
+    """Factor of the penalty."""
     deviation: Annotated[float, Field(ge=0.01, le=100)] = 0.2
     """Distance from the diagonal, as a share of the sentence."""
-
-
-class LinksGuide(GuidedAttention):
-    """Cross-entropy of the attention with the links of ``data.train.links``."""
-
-    type: Literal["links"]
-
-
-AnyGuide = Annotated[DiagonalGuide | LinksGuide, Choice()]
 
 
 class Training(Section):
@@ -113,10 +67,10 @@ class Training(Section):
     schedule: AnySchedule = ConstantSchedule()
     label_smoothing: Fraction = 0.0
     """Share of the target distribution that is spread over the vocabulary."""
-    scheduled_sampling: AnySampling | None = None
+    scheduled_sampling: ScheduledSampling | None = None
     """Replace a growing share of the references in the decoder's input by the network's own outputs."""
-    guided_attention: AnyGuide | None = None
-    """Add a term to the loss that pulls the attention to the diagonal or to given links."""
+    guided_attention: GuidedAttention | None = None
+    """Add a term to the loss that pulls the attention to the diagonal."""
     clip: Positive | None = 1.0
     """Largest norm of the gradient of all parameters."""
     validation: Validation = Validation()
