@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.corpus import Pair
-from nmt.data.links import Link, piece_words
 from nmt.errors import DataError
 from nmt.evaluation.alignment import (
     AlignmentScore,
@@ -26,6 +25,7 @@ from nmt.evaluation.alignment import (
     score_alignments,
     word_weights,
 )
+from nmt.evaluation.links import Link, piece_words
 
 
 def test_word_weights_by_hand() -> None:

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.batching import Batch, Plan, Specials, collate, plan_by_length, plan_epoch
-from nmt.data.encoded import TrainingSet
 from nmt.data.encoding import NUMBERS
-from nmt.data.epochs import Position, ahead, training_batches
+from nmt.data.epochs import Position, TrainingSet, ahead, training_batches
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
 
@@ -170,3 +169,14 @@ def test_items_made_ahead_come_in_order_and_no_more_than_asked_for() -> None:
     waiting.close()  # type: ignore[attr-defined]
     assert len(made) <= 4
     assert list(ahead(iter("abc"))) == ["a", "b", "c"]
+
+
+def test_a_batch_moves_whole_and_its_lengths_stay() -> None:
+    whole = collate(ids([4, 5, 6], [7]), ids([14, 15], [16]), SPECIALS)
+    one, other = whole.halves()
+    assert (one.target_tokens, other.target_tokens) == (3, 2) and other.halves() == [other]
+    assert torch.equal(torch.cat((one.source, other.source)), whole.source)
+    moved = whole.to(torch.device("meta"))
+    for name in ("source", "target_input", "target_output", "target_mask"):
+        assert getattr(moved, name).device.type == "meta"
+    assert moved.source_lengths.device.type == "cpu" and moved.target_tokens == whole.target_tokens

@@ -19,7 +19,6 @@ from pydantic import TypeAdapter
 from nmt.config.schema import AnyCorpus
 from nmt.data.corpus import Pair, corpus_digest, read_pairs
 from nmt.data.lines import decode_lines, read_lines
-from nmt.data.links import linked_pairs
 from nmt.errors import DataError
 
 
@@ -238,9 +237,9 @@ SHARDS = {"1": ["a b", "c"], "2": ["d"], "10": ["e f"]}
 
 @pytest.fixture
 def shards(write: Write, tmp_path: Path) -> str:
-    """Write part-1, part-2 and part-10 of each side and their links, also compressed; return their common name."""
+    """Write part-1, part-2 and part-10 of each side, also compressed; return their common name."""
     for name, lines in SHARDS.items():
-        for kind, kept in (("en", lines), ("fr", [line.upper() for line in lines]), ("links", ["0-0"] * len(lines))):
+        for kind, kept in (("en", lines), ("fr", [line.upper() for line in lines])):
             text = "".join(f"{line}\n" for line in kept)
             write(f"part-{name}.{kind}", text)
             write(f"part-{name}.{kind}.gz", gzip.compress(text.encode()))
@@ -270,17 +269,6 @@ def test_patterns_of_one_file_formats(write: Write, tmp_path: Path, kind: str) -
     assert found == [Pair(line, line.upper()) for lines in SHARDS.values() for line in lines]
     bad = write(f"1.{kind}", "{\n")
     assert error_of(pairs_of, **{kind: f"{tmp_path}/*.{kind}"}).startswith(f"{bad}:1: ")
-
-
-def test_links_of_several_files(write: Write, shards: str) -> None:
-    def linked(**more: Any) -> list[Any]:
-        corpus = corpus_of(source=f"{shards}*.en", target=f"{shards}*.fr", links=f"{shards}*.links", **more)
-        return list(linked_pairs(read_pairs(corpus, "en", "fr"), corpus, f"{shards}*.links"))
-
-    assert [(pair.source, links) for pair, links in linked()] == [(line, [(0, 0)]) for line in ("a b", "c", "e f", "d")]
-    assert len(linked(limit=3)) == 3
-    bad = write("part-10.links", "2-0\n")
-    assert error_of(linked).startswith(f"{bad}:1: 2-0 links a missing word")
 
 
 def test_sides_that_do_not_match_are_named(shards: str, tmp_path: Path) -> None:

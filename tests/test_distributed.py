@@ -2,7 +2,6 @@
 
 import json
 import platform
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,13 @@ from torch import Tensor, nn
 from nmt.config import Config
 from nmt.data.dataset import prepare
 from nmt.errors import ConfigError, Stopped
+from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training.gradients import Accumulation
 from nmt.training.machine import Machine
 from nmt.training.reports import Log
-from nmt.training.train import make_model, make_trainer
+from nmt.training.train import make_trainer
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
@@ -51,7 +51,7 @@ def trainer_of(configuration: Config, world: World) -> Trainer:
     """A trainer that writes nothing."""
     nowhere, prepared = RunDirectory("nowhere"), prepare(configuration)
     torch.manual_seed(1)
-    model = make_model(configuration.model, prepared.tokenizers)
+    model = build_model(configuration.model, *prepared.tokenizers.sizes)
     log = Log(nowhere, lambda line: None, world=Silent())
     return make_trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
 
@@ -263,15 +263,15 @@ def test_a_run_of_different_processes_does_not_begin(folder: Path) -> None:
 
 def killed_in_validation(world: World, folder: str) -> None:
     """The second process is killed while it translates the validation set for the second time."""
-    real, calls = Validator._translate, []
+    real, calls = Validator.translate, []
 
-    def translate(*arguments: Any) -> Iterator[str]:
+    def translate(*arguments: Any) -> list[str]:
         calls.append(1)
         if world.rank == 1 and len(calls) == 2:
             kill_self()
         return real(*arguments)
 
-    with patch.object(Validator, "_translate", translate):
+    with patch.object(Validator, "translate", translate):
         train_run(exact(Path(folder), "validated", updates=6), say=lambda line: None, world=world)
 
 

@@ -2,7 +2,6 @@
 
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,7 +41,7 @@ def test_threads_change_no_byte_and_memory_does_not_grow_with_the_text(
         corpus = FileCorpus.model_validate(write_corpus(tmp_path, train=size)["train"])
         path = tmp_path / f"{threads}-{size}.arrow"
         tracemalloc.start()
-        encode_split(path, corpus, ("en", "fr"), Recipe(TOKENIZERS, Filter()), threads)
+        encode_split(path, {"train": corpus}, ("en", "fr"), Recipe(TOKENIZERS, Filter()), threads)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert (tmp_path / "1-400.arrow").read_bytes() == (tmp_path / "2-400.arrow").read_bytes()
@@ -109,15 +108,13 @@ def test_repeated_pairs_against_a_plain_list(units: list[list[int]]) -> None:
     recipe, seen, pairs = Recipe(TOKENIZERS, Filter(duplicates=True)), set[int](), list[Pair]()
     for numbers in units:
         new = [Pair(f"{number}", f"{number % 2}") for number in numbers]
-        source, target = map(list, zip(*new, strict=True))
-        _, facts = encode({"source_text": source, "target_text": target, "links": [[]] * len(new)}, recipe, seen)
+        _, facts = encode(new, recipe, seen)
         expected = [pair in [*pairs, *new[:place]] for place, pair in enumerate(new)]
         assert [REASONS[each] == "duplicate" for each in facts["reason"].to_pylist()] == expected
         pairs += new
 
 
 def test_a_tag_does_not_fill_an_empty_source() -> None:
-    rows: dict[str, list[Any]] = {"source_text": ["\u200b", "a"], "target_text": ["a", "a"], "links": [[], []]}
-    table, facts = encode(rows, Recipe(TOKENIZERS, tag="▁a"), set())
+    table, facts = encode([Pair("\u200b", "a"), Pair("a", "a")], Recipe(TOKENIZERS, tag="▁a"), set())
     assert [REASONS[each] for each in facts["reason"].to_pylist()] == ["empty", "kept"]
     assert [TOKENIZERS.source.pieces(row) for row in table["source"].to_pylist()] == [["▁a", "▁a"]]

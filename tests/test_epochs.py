@@ -15,8 +15,8 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import Mix
 from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, corpus_sha256, prepare
-from nmt.data.encoded import EncodedCorpus, epoch_rows
-from nmt.data.epochs import Position, training_batches
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.epochs import Position, epoch_rows, training_batches
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory
@@ -25,7 +25,6 @@ from tests.small_run import options, train, train_whole_and_in_parts, write_corp
 
 BPE = {"type": "bpe", "vocabulary": 40}
 WORD = {"type": "word", "vocabulary": 50}
-GUIDED: dict[str, Any] = {"guided_attention": {"type": "links"}}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -40,30 +39,10 @@ def configuration(
     return Config.model_validate(chosen | {"data": chosen["data"] | data})
 
 
-def write_links(folder: Path) -> str:
-    """Write the links of the corpus in a folder, whose translations have the words in reverse order; -> their file."""
-    if not (folder / "train.low").exists():
-        write_corpus(folder)
-    counts = [len(line.split()) for line in (folder / "train.low").read_text("utf-8").splitlines()]
-    lines = (" ".join(f"{i}{'-p'[i % 2]}{count - 1 - i}" for i in range(count)) for count in counts)
-    (folder / "train.links").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    return str(folder / "train.links")
-
-
-def linked(folder: Path, tokenizer: dict[str, Any] = BPE, **data: Any) -> Config:
-    """A configuration of links."""
-    files = {"source": f"{folder}/train.low", "target": f"{folder}/train.up", "links": f"{folder}/train.links"}
-    if not (folder / "train.links").exists():
-        write_links(folder)
-    return configuration(folder, tokenizer, data={"train": files, **data})
-
-
 def mixed(folder: Path, mix: dict[str, float], tokenizer: Any = BPE, **training: Any) -> Config:
-    """Two corpora of 300 and 60 pairs; the second is tagged, and linked where attention is guided."""
+    """Two corpora of 300 and 60 pairs; the second is tagged."""
     (folder / "other").mkdir(exist_ok=True)
     back = write_corpus(folder / "other", train=60, seed=9)["train"] | {"tag": "<bt>"}
-    if "guided_attention" in training:
-        back["links"] = write_links(folder / "other")
     corpora = {"europarl": configuration(folder).data.train.model_dump(exclude_none=True), "back": back}
     data = {"corpora": {name: corpora[name] for name in mix}, "train": {"mix": mix}}
     return configuration(folder, tokenizer, data=data, **training)
@@ -120,7 +99,7 @@ def test_a_pair_is_segmented_again_in_each_epoch(tmp_path: Path, monkeypatch: py
     prepared = prepare(configuration(tmp_path, DROPOUT))
     epochs = [pairs_of(prepared.train.in_epoch(epoch)) for epoch in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
-    monkeypatch.setattr("nmt.data.encoded.READ", 70)
+    monkeypatch.setattr("nmt.data.epochs.READ", 70)
     assert pairs_of(prepared.train.in_epoch(1)) == epochs[1], "however many texts are read at a time"
     other = prepare(configuration(tmp_path, DROPOUT, seed=2))
     assert pairs_of(other.train.in_epoch(0)) != epochs[0]
@@ -141,10 +120,9 @@ def test_the_batches_of_an_epoch_are_its_segmentations_and_keep_to_the_budget(tm
     assert sorted(found) == sorted(sources_of(prepared, 1))
 
 
-def test_neither_sampling_nor_links_change_tokenizers_and_ids(tmp_path: Path) -> None:
+def test_sampling_changes_neither_tokenizers_nor_ids(tmp_path: Path) -> None:
     plain = prepare(configuration(tmp_path))
-    with_links = linked(tmp_path)
-    for chosen in (configuration(tmp_path, DROPOUT), configuration(tmp_path, BPE | {"dropout": 0.5}), with_links):
+    for chosen in (configuration(tmp_path, DROPOUT), configuration(tmp_path, BPE | {"dropout": 0.5})):
         said: list[str] = []
         other = prepare(chosen, said.append)
         assert not any(line.startswith("learning") for line in said)
@@ -152,10 +130,9 @@ def test_neither_sampling_nor_links_change_tokenizers_and_ids(tmp_path: Path) ->
         assert pairs_of(other.train) == pairs_of(plain.train) and pairs_of(other.validation) == pairs_of(
             plain.validation
         )
-        assert (other.corpus_sha256 == plain.corpus_sha256) == (chosen is not with_links)
-    assert other.corpus_sha256 == corpus_sha256(with_links.data)
-    assert len(list((tmp_path / "cache").glob("corpus-*"))) == 3, "plain, with text, with links"
-    assert plain.train.in_epoch(5) is plain.train and plain.train.links([3, 1]) is None
+        assert other.corpus_sha256 == plain.corpus_sha256 == corpus_sha256(chosen.data)
+    assert len(list((tmp_path / "cache").glob("corpus-*"))) == 2, "plain, with text"
+    assert plain.train.in_epoch(5) is plain.train
 
 
 def test_a_given_model_that_lacks_the_tag(tmp_path: Path) -> None:
@@ -222,7 +199,7 @@ def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
         assert said.startswith("data.train.mix.back: 0.001 leaves none of 60 pairs in an epoch")
 
 
-@pytest.mark.parametrize("change", ["train.mix.back=0", "corpora.back.tag=two words", "corpora.back.links=x"])
+@pytest.mark.parametrize("change", ["train.mix.back=0", "corpora.back.tag=two words"])
 def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
     (tmp_path / "run.yaml").write_text(dump_config(mixed(tmp_path, {"europarl": 1.0, "back": 0.5})), "utf-8")
     assert load_config(tmp_path / "run.yaml").data.training_corpora.keys() == {"corpora.europarl", "corpora.back"}
@@ -234,7 +211,7 @@ def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
 
 
 def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
-    """Sampled segmentations, links, a tag, a part of one corpus, several times the other; and all that training keeps
+    """Sampled segmentations, a tag, a part of one corpus, several times the other; and all that training keeps
     between updates. The stop is in the middle of an epoch, between two progress lines and between two validations."""
     options: dict[str, Any] = {
         "updates": 6,
@@ -245,9 +222,10 @@ def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> 
         "validation": {"every": 2, "metric": "loss", "sentences": 3},
         "schedule": {"type": "plateau", "patience": 0},
         "optimizer": {"type": "adam", "learning_rate": 0.5},
-        "scheduled_sampling": {"type": "inverse_sigmoid", "k": 1.5},
+        "scheduled_sampling": {"k": 1.5},
+        "guided_attention": {},
     }
-    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, DROPOUT, **options, **GUIDED)
+    chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, DROPOUT, **options)
     whole = train_whole_and_in_parts(chosen, tmp_path)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []
     assert RunDirectory(tmp_path / "parts").training("last").state["scale"] < 1

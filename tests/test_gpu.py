@@ -15,7 +15,6 @@ from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.machine import Machine, Trial
 from nmt.training.objective import TeacherForcing
-from nmt.training.train import make_model
 from nmt.translation.searching import SearchOptions
 from tests.models import ATTENTIONS, SOURCE, SPECIALS, TARGET, VARIANTS, model_config, random_batch
 from tests.small_run import metrics, options, train
@@ -53,7 +52,7 @@ def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) 
     config = Config.model_validate(values)
     prepared = prepare(config)
     machine = Machine(GPU, FORMATS[precision])
-    model = make_model(config.model, prepared.tokenizers)
+    model = build_model(config.model, *prepared.tokenizers.sizes)
     assert Trial(model, config.model.attention, config.training, prepared).disagreement(machine) is None
 
 

@@ -9,8 +9,7 @@ import pytest
 from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.learning import learn
-from nmt.data.segmentation import BpeDropout
-from nmt.data.tokenizer import Tokenizer
+from nmt.data.tokenizer import BpeDropout, Tokenizer
 from tests.small_translator import LINES
 
 SAMPLES = 2000

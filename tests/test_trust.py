@@ -15,11 +15,10 @@ from nmt.data.batching import Batch
 from nmt.data.dataset import PreparedData, prepare
 from nmt.device import resolve_precision
 from nmt.fast.teacher_forcing import FastTraining
-from nmt.model import Memory, Network, Seq2Seq
+from nmt.model import Memory, Network, Seq2Seq, build_model
 from nmt.training import machine
 from nmt.training.gradients import GraphedGradients
 from nmt.training.machine import Machine, Trial, judge, trusted
-from nmt.training.train import make_model
 from nmt.training.world import ONE_PROCESS, World, in_turn
 from tests import graphs_on_cpu
 from tests.models import VARIANTS
@@ -44,7 +43,7 @@ def configured(corpus: Path, **sections: Any) -> tuple[Config, PreparedData]:
 
 def found_in(config: Config, prepared: PreparedData) -> str | None:
     with torch.random.fork_rng():
-        model = make_model(config.model, prepared.tokenizers)
+        model = build_model(config.model, *prepared.tokenizers.sizes)
         chosen = Machine(CPU, resolve_precision(config.precision, CPU))
         return Trial(model, config.model.attention, config.training, prepared).disagreement(chosen)
 
@@ -53,7 +52,7 @@ def kernels_after_trial(
     corpus: Path, said: list[str], model: Seq2Seq | None = None, world: World = ONE_PROCESS, kernels: Kernels = "auto"
 ) -> Kernels:
     config, prepared = in_turn(world, lambda: configured(corpus))
-    model = model or make_model(config.model, prepared.tokenizers)
+    model = model or build_model(config.model, *prepared.tokenizers.sizes)
     asked = Machine(CPU, torch.float32, kernels, world)
     trial = Trial(model, config.model.attention, config.training, prepared)
     return trusted(asked, trial, said.append).kernels
@@ -116,7 +115,7 @@ def test_kernels_that_are_wrong_or_fail_are_not_used(
     """Those that memory is too small to try are: the plain ones need more of it."""
     install(monkeypatch, kind)
     (config, prepared), said = configured(corpus), list[str]()
-    model, state = make_model(config.model, prepared.tokenizers), torch.get_rng_state()
+    model, state = build_model(config.model, *prepared.tokenizers.sizes), torch.get_rng_state()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     assert kernels_after_trial(corpus, said, model) == chosen
     assert [problem is not None and problem in line for line in said] == [True] * (problem is not None)

@@ -64,9 +64,6 @@ class Batch(Record):
     """(B, T), True on real tokens"""
     target_tokens: int
     """Real target tokens, EOS included"""
-    links: Tensor | None = None
-    """(B, T, S) float32: even over the source pieces that a target piece is linked to, summing to 1, S in the order of
-    ``source``; zero for other target pieces, EOS and padding. None where there are no links."""
 
     def pinned(self) -> Self:
         """The batch in pinned memory, from which a GPU copies asynchronously."""
@@ -105,28 +102,13 @@ def pad_source(sources: Sequence[Sequence[int] | Ids], specials: Specials) -> tu
     return padded, mask.sum(1)
 
 
-def collate(
-    sources: Sequence[Ids],
-    targets: Sequence[Ids],
-    specials: Specials,
-    links: Sequence[npt.NDArray[np.float32]] | None = None,
-) -> Batch:
-    """Make a batch of pairs of ids without BOS and EOS, and of their links, (target ids, source ids) each."""
+def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) -> Batch:
+    """Make a batch of pairs of ids without BOS and EOS."""
     source, lengths = pad_source(sources, specials)
     target, mask = pad([np.append(row, specials.target_eos) for row in targets], specials.target_pad)
     start = target.new_full((len(targets), 1), specials.target_bos)
     shifted = torch.cat((start, target[:, :-1]), 1)
-    linked = None if links is None else _pad_links(links, (*target.shape, source.size(1)), specials)
-    return Batch(source, lengths, shifted, target, mask, int(mask.sum()), linked)
-
-
-def _pad_links(links: Sequence[npt.NDArray[np.float32]], shape: tuple[int, ...], specials: Specials) -> Tensor:
-    """Put links in the network's order of the source and pad them to ``shape`` (B, T, S), EOS included."""
-    padded = np.zeros(shape, np.float32)
-    for row, weights in zip(padded, links, strict=True):
-        target, source = weights.shape
-        row[:target, :source] = weights[:, specials.order(source + 1)[:-1]]
-    return torch.from_numpy(padded)
+    return Batch(source, lengths, shifted, target, mask, int(mask.sum()))
 
 
 def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:

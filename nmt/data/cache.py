@@ -16,11 +16,14 @@ from nmt.messages import Say
 Content = TypeVar("Content")
 
 
-def cached(folder: Path, load: Callable[[Path], Content], build: Callable[[Path], None], say: Say) -> Content:
-    """Load a cache entry; build it first if it is missing or damaged.
+def cached(
+    cache: str | None, name: str, load: Callable[[Path], Content], build: Callable[[Path], None], say: Say
+) -> Content:
+    """Load the entry ``name`` of the cache; build it first if it is missing or damaged. ``cache`` is ``data.cache``.
 
     Of several processes one builds and the others wait. What a killed process has left is built again.
     """
+    folder = cache_folder(cache) / name
     if (content := _loaded(folder, load)) is not None:
         return content
     scratch = folder.with_name(f"building-{folder.name}")

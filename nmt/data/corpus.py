@@ -41,12 +41,11 @@ def _pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Ite
         return chain.from_iterable(map(_aligned, *zip(*aligned_files(corpus.source, corpus.target), strict=True)))
     if isinstance(corpus, TsvCorpus):
         return chain.from_iterable(_columns(corpus, path) for path in matching(corpus.tsv))
+    if isinstance(corpus, JsonlCorpus):
+        records: Iterator[tuple[str, Any]] = chain.from_iterable(map(_json_records, matching(corpus.jsonl)))
+    else:
+        records = ((f"{corpus_name(corpus)}, row {row}", each) for row, each in enumerate(load_hub(corpus), 1))
     keys = corpus.source_key or source_language, corpus.target_key or target_language
-    records: Iterator[tuple[str, Any]] = (
-        chain.from_iterable(map(_json_records, matching(corpus.jsonl)))
-        if isinstance(corpus, JsonlCorpus)
-        else _hub_records(corpus)
-    )
     return (Pair(*(_text(record, key, place) for key in keys)) for place, record in records)
 
 
@@ -64,7 +63,7 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
 
     Raises DataError if a file cannot be read or the hub cannot be reached.
     """
-    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
+    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl"})
     if isinstance(corpus, HubCorpus):
         digests = [load_hub(corpus)._fingerprint]
     elif isinstance(corpus, FileCorpus):
@@ -131,11 +130,6 @@ def _json_records(path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}:{number}", json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number}: not JSON: {error}") from error
-
-
-def _hub_records(corpus: HubCorpus) -> Iterator[tuple[str, Any]]:
-    for number, record in enumerate(load_hub(corpus), 1):
-        yield f"{corpus_name(corpus)}, row {number}", record
 
 
 def _text(record: Any, key: str, place: str) -> str:

@@ -13,25 +13,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from nmt.config.schema import AnyCorpus, Config, Data, GivenTokenizer, LearnedTokenizer, Mix
+from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokenizer, Mix
 from nmt.cores import cores
-from nmt.data.cache import cache_folder, cached
+from nmt.data.cache import cached
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, read_pairs
-from nmt.data.encoded import EncodedCorpus, TrainingSet
+from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import Recipe, encode_split, mapped
+from nmt.data.epochs import TrainingSet
 from nmt.data.language_id import swapped_sides
 from nmt.data.learning import learn
-from nmt.data.lines import file_sha256, matching
 from nmt.data.report import make_report
-from nmt.data.tokenizer import Tokenizers, refuse_missing_tag
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError, of_key
 from nmt.files import write_json
-from nmt.messages import Caution, Say, counted
+from nmt.messages import Caution, Say, counted, silent
 
-CACHE_FORMAT = 3
+CACHE_FORMAT = 4
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
-
-
 ENOUGH = 5_000
 """Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
 (Sennrich & Zhang 2019)."""
@@ -49,15 +47,11 @@ class PreparedData:
     validation_pairs: list[Pair]
     test_pairs: list[Pair]
     report: dict[str, Any]
-    digests: Digests
-
-    @property
-    def corpus_sha256(self) -> str:
-        """The digest of all corpora."""
-        return _key(self.digests)
+    corpus_sha256: str
+    """The digest of all corpora."""
 
 
-def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
+def prepare(config: Config, say: Say = silent) -> PreparedData:
     """Learn or load the tokenizers, then encode, filter and count the corpora; or load the result from the cache.
 
     ``data.filter`` applies to training pairs. A validation pair is dropped only if a side is empty, because its loss
@@ -65,72 +59,125 @@ def prepare(config: Config, say: Say = lambda line: None) -> PreparedData:
 
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
-    data = config.data
+    data, options = config.data, config.tokenizer
     digests = _digests(data)
-    tokenizers = replace(_tokenizers(config, digests, say), reverse_source=data.reverse_source)
-    corpora = data.training_corpora
-    tags = {key: corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
-    for key, tag in tags.items():
-        refuse_missing_tag(tokenizers, tag, f"data.{key}.tag")
-    dropout = config.tokenizer.dropout if isinstance(config.tokenizer, LearnedTokenizer) else 0.0
-    training = Recipe(tokenizers, rule=data.filter, text=bool(dropout or data.linked), links=bool(data.linked))
-    key = _key(CACHE_FORMAT, digests, tokenizers.sha256, data.filter.model_dump(), training.text)
-
-    def load(folder: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        report = json.loads((folder / "report.json").read_text())
-        files = _files(folder, data)
-        tables = {name: mapped(files[name]) for name in _held_out(data)}
-        tables["train"] = mapped(*(files[name] for name in corpora))
-        for name, table in tables.items():
-            if len(table) != report["splits"][name]["kept"]:
-                raise ValueError(f"{folder}: {len(table)} pairs of {name}")
-        return report, tables
-
-    folder = cache_folder(data.cache) / f"corpus-{key}"
-    report, tables = cached(folder, load, lambda new: _build(new, config, training, digests, say), say)
+    tokenizers = replace(_tokenizers(options, data, digests, say), reverse_source=data.reverse_source)
+    recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout))
+    report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     train = TrainingSet(
         tables["train"],
         tokenizers,
-        tags=set(map(tokenizers.source.piece_id, tags.values())),
-        dropout=dropout,
+        tags={tokenizers.source.piece_id(each.tag) for each in data.training_corpora.values() if each.tag is not None},
+        dropout=options.dropout,
         parts=_parts(data.train, report) if isinstance(data.train, Mix) else (),
         seed=config.seed,
     )
-    say(f"encoded corpus: {folder}")
-    problems = [
-        f"data.{key}: {corpus_name(_corpora(data)[key])}: {text}" for key, text in report["warnings"].items() if text
-    ]
+    languages, corpora = (data.source_language, data.target_language), _corpora(data)
+    report["warnings"] = {key: swapped_sides(read_pairs(each, *languages), languages) for key, each in corpora.items()}
+    for key, problem in report["warnings"].items():
+        if problem:
+            say(Caution(f"warning: data.{key}: {corpus_name(corpora[key])}: {problem}"))
     if len(train) < ENOUGH:
-        few = f"data.train: {len(train):,} pairs are too few; with fewer than {ENOUGH:,} a network hardly learns"
-        problems.append(f"{few} to translate a natural language")
-    for problem in problems:
-        say(Caution(f"warning: {problem}"))
-    held_out = {name: _pairs(tables[name]) for name in _held_out(data)}
-    validation, test = EncodedCorpus(tables["validation"]), held_out.get("test", [])
-    return PreparedData(tokenizers, train, validation, held_out["validation"], test, report, digests)
+        few = f"warning: data.train: {len(train):,} pairs are too few; with fewer than {ENOUGH:,} a network hardly"
+        say(Caution(f"{few} learns to translate a natural language"))
+    pairs = {
+        name: list(map(Pair, table["source_text"].to_pylist(), table["target_text"].to_pylist()))
+        for name, table in tables.items()
+        if name != "train"
+    }
+    validation, test = pairs["validation"], pairs.get("test", [])
+    return PreparedData(tokenizers, train, EncodedCorpus(tables["validation"]), validation, test, report, _key(digests))
 
 
-def _build(folder: Path, config: Config, training: Recipe, digests: Digests, say: Say) -> None:
-    """Encode all splits into ``folder``, the training set by the recipe ``training``, and write the report."""
-    data, tokenizers = config.data, training.tokenizers
-    languages = data.source_language, data.target_language
-    held_out = Recipe(tokenizers, text=True)
-    facts: dict[str, pa.Table] = {}
-    warnings: dict[str, str] = {}
-    for (key, corpus), file in zip(_corpora(data).items(), _files(folder, data).values(), strict=True):
-        say(f"encoding {key}: {corpus_name(corpus)}")
-        own = replace(held_out, whole=key == "test") if key in _held_out(data) else replace(training, tag=corpus.tag)
+def corpus_sha256(data: Data) -> str:
+    """``PreparedData.corpus_sha256``, from reading the corpora only. Raises DataError where one cannot be read."""
+    return _key(_digests(data))
+
+
+def _splits(data: Data) -> dict[str, dict[str, AnyCorpus]]:
+    """The corpora of each split by their keys in the section ``data``."""
+    splits = {"train": data.training_corpora, "validation": {"validation": data.validation}}
+    return splits | ({"test": {"test": data.test}} if data.test else {})
+
+
+def _corpora(data: Data) -> dict[str, AnyCorpus]:
+    """All corpora by their keys in the section ``data``."""
+    return {key: corpus for corpora in _splits(data).values() for key, corpus in corpora.items()}
+
+
+def _digests(data: Data) -> Digests:
+    digests, corpora = {}, _corpora(data)
+    for key, corpus in counted(corpora.items(), "reading the corpora", len(corpora), "corpora"):
         with of_key(f"data.{key}"):
-            facts[key] = encode_split(file, corpus, languages, own, config.threads or cores())
-        warnings[key] = swapped_sides(read_pairs(corpus, *languages), languages)
-    _refuse_changed(data, digests)
-    keys = list(data.training_corpora)
-    splits = {"train": pa.concat_tables(facts[key] for key in keys)} | {key: facts[key] for key in _held_out(data)}
-    parts = {key.partition(".")[2]: facts[key] for key in keys} if isinstance(data.train, Mix) else {}
-    report = make_report(splits, tokenizers, parts)
-    for key, corpus in _corpora(data).items():
-        _require_pairs(key, corpus, report["corpora"][key.partition(".")[2]] if "." in key else report["splits"][key])
-    write_json(folder / "report.json", report | {"warnings": warnings})
+            digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
+    return digests
+
+
+def _refuse_changed(data: Data, digests: Digests) -> None:
+    """Raise DataError if a corpus has changed: the cache would keep its new content under the digest of the old one."""
+    for key, digest in _digests(data).items():
+        if digest != digests[key]:
+            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
+
+
+def _tokenizers(options: AnyTokenizer, data: Data, digests: Digests, say: Say) -> Tokenizers:
+    """The tokenizers of a configuration; those that are learned read the corpora of a mix one after the other, each
+    pair once, whatever its weight."""
+    corpora = data.training_corpora
+    tags = {f"data.{key}.tag": corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
+    if isinstance(options, GivenTokenizer):
+        with of_key("tokenizer"):
+            tokenizers = Tokenizers.of_files(options.source, options.target)
+        for key, tag in tags.items():
+            try:
+                tokenizers.source.piece_id(tag)
+            except KeyError:
+                problem = f"{key}: '{tag}' is not a piece of the source vocabulary"
+                raise DataError(f"{problem}; learn the model with: spm_train --user_defined_symbols={tag}") from None
+        return tokenizers
+    pieces = list(dict.fromkeys(tags.values()))
+
+    def read() -> Iterator[Pair]:
+        for key, corpus in corpora.items():
+            with of_key(f"data.{key}"):
+                yield from read_pairs(corpus, data.source_language, data.target_language)
+
+    def build(folder: Path) -> None:
+        say(f"learning the {options.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
+        learn(options, counted(read(), "reading text for the tokenizer", None, "pairs"), pieces).save(folder)
+        _refuse_changed(data, digests)
+
+    text = [digests[key] for key in corpora]
+    key = _key(CACHE_FORMAT, text, pieces, options.model_dump(exclude={"dropout"}))
+    return cached(data.cache, f"tokenizer-{key}", Tokenizers.load, build, say)
+
+
+def _encoded(
+    data: Data, training: Recipe, digests: Digests, threads: int, say: Say
+) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """The report on all splits, and the pairs of each; the training set is encoded by the recipe ``training``."""
+    held_out = Recipe(training.tokenizers, text=True)
+    recipes = {"train": training, "validation": held_out, "test": replace(held_out, whole=True)}
+    splits, languages = _splits(data), (data.source_language, data.target_language)
+
+    def build(folder: Path) -> None:
+        facts = {
+            name: encode_split(folder / f"{name}.arrow", corpora, languages, recipes[name], threads, say)
+            for name, corpora in splits.items()
+        }
+        _refuse_changed(data, digests)
+        write_json(folder / "report.json", make_report(facts, training.tokenizers))
+
+    def load(folder: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        report = json.loads((folder / "report.json").read_text())
+        tables = {name: mapped(folder / f"{name}.arrow") for name in splits}
+        if any(len(table) != report["splits"][name]["kept"] for name, table in tables.items()):
+            raise ValueError("another number of pairs")
+        say(f"encoded corpus: {folder}")
+        return report, tables
+
+    key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, data.filter.model_dump(), training.text)
+    return cached(data.cache, f"corpus-{key}", load, build, say)
 
 
 def _parts(mix: Mix, report: dict[str, Any]) -> list[tuple[int, int]]:
@@ -148,82 +195,6 @@ def _parts(mix: Mix, report: dict[str, Any]) -> list[tuple[int, int]]:
     parts = [(part["kept"], part["pairs_in_epoch"]) for part in report["corpora"].values()]
     report["splits"]["train"]["pairs_in_epoch"] = sum(count for _, count in parts)
     return parts
-
-
-def corpus_sha256(data: Data) -> str:
-    """``PreparedData.corpus_sha256``, from reading the corpora only. Raises DataError where one cannot be read."""
-    return _key(_digests(data))
-
-
-def _held_out(data: Data) -> dict[str, AnyCorpus]:
-    return {"validation": data.validation} | ({"test": data.test} if data.test else {})
-
-
-def _corpora(data: Data) -> dict[str, AnyCorpus]:
-    """All corpora by their keys in the section ``data``."""
-    return data.training_corpora | _held_out(data)
-
-
-def _files(entry: Path, data: Data) -> dict[str, Path]:
-    """The file of each corpus in a cache entry; those of a mix, whose names may be any text, are numbered."""
-    names = (f"train-{place:02}" if "." in key else key for place, key in enumerate(_corpora(data)))
-    return {key: entry / f"{name}.arrow" for key, name in zip(_corpora(data), names, strict=True)}
-
-
-def _digests(data: Data) -> Digests:
-    digests = {}
-    for key, corpus in counted(_corpora(data).items(), "reading the corpora", len(_corpora(data)), "corpora"):
-        with of_key(f"data.{key}"):
-            digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
-        if corpus.links is not None:
-            with of_key(f"data.{key}.links"):
-                digests[f"{key}.links"] = " ".join(map(file_sha256, matching(corpus.links)))
-    return digests
-
-
-def _refuse_changed(data: Data, digests: Digests) -> None:
-    """Raise DataError if a corpus has changed: the cache would keep its new content under the digest of the old one."""
-    for key, digest in _digests(data).items():
-        if digest != digests[key]:
-            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
-
-
-def _tokenizers(config: Config, digests: Digests, say: Say) -> Tokenizers:
-    """The tokenizers of a configuration; those that are learned read the corpora of a mix one after the other, each
-    pair once, whatever its weight."""
-    if isinstance(config.tokenizer, GivenTokenizer):
-        with of_key("tokenizer"):
-            return Tokenizers.of_files(config.tokenizer.source, config.tokenizer.target)
-    learnable, data, corpora = config.tokenizer, config.data, config.data.training_corpora
-    tags = list(dict.fromkeys(corpus.tag for corpus in corpora.values() if corpus.tag is not None))
-
-    def build(folder: Path) -> None:
-        say(f"learning the {learnable.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
-        pairs = counted(_training_pairs(data), "reading text for the tokenizer", None, "pairs")
-        learn(learnable, pairs, tags).save(folder)
-        _refuse_changed(data, digests)
-
-    text = [digests[key] for key in corpora]
-    key = _key(CACHE_FORMAT, text, tags, learnable.model_dump(exclude={"dropout"}))
-    return cached(cache_folder(data.cache) / f"tokenizer-{key}", Tokenizers.load, build, say)
-
-
-def _training_pairs(data: Data) -> Iterator[Pair]:
-    for key, corpus in data.training_corpora.items():
-        with of_key(f"data.{key}"):
-            yield from read_pairs(corpus, data.source_language, data.target_language)
-
-
-def _require_pairs(key: str, corpus: AnyCorpus, split: Mapping[str, Any]) -> None:
-    if not split["kept"]:
-        reasons = {reason: count for reason, count in split["dropped"].items() if count}
-        found = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        remedy = "" if set(reasons) == {"empty"} else "; see data.filter"
-        raise DataError(f"data.{key}: {corpus_name(corpus)}: all pairs were dropped ({found}){remedy}")
-
-
-def _pairs(table: pa.Table) -> list[Pair]:
-    return list(map(Pair, table["source_text"].to_pylist(), table["target_text"].to_pylist()))
 
 
 def _key(*parts: Any) -> str:

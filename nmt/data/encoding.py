@@ -5,8 +5,8 @@ The file depends on the text and the recipe only.
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, Filter
-from nmt.data.corpus import Pair, read_pairs
-from nmt.data.links import linked_pairs
-from nmt.data.report import KEPT, REASONS
+from nmt.data.corpus import Pair, corpus_name, read_pairs
+from nmt.data.report import KEPT, REASONS, counts_by_reason
 from nmt.data.tokenizer import Tokenizers
-from nmt.messages import step
+from nmt.errors import DataError, of_key
+from nmt.messages import Say, silent, step
 
 UNIT = 10_000
 """Pairs that are encoded at a time."""
@@ -29,8 +29,6 @@ FACTS = pa.schema(
     + [(f"{side}_{unit}", pa.int32()) for side in ("source", "target") for unit in ("words", "pieces", "unknown")]
     + [("pair_hash", pa.int64()), ("source_hash", pa.int64())]
 )
-Rows = Mapping[str, Sequence[Any]]
-"""Columns ``source_text``, ``target_text`` and ``links``."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,6 @@ class Recipe:
     """Keep every pair, empty ones too."""
     text: bool = False
     """Store the text beside the ids."""
-    links: bool = False
-    """Store the word links: i, j, i, j, ..."""
     tag: str | None = None
     """The piece before each source sentence."""
 
@@ -53,56 +49,57 @@ class Recipe:
     def schema(self) -> pa.Schema:
         """The columns of the kept pairs."""
         text = [("source_text", pa.string()), ("target_text", pa.string())] if self.text else []
-        links = [("links", NUMBERS)] if self.links else []
-        return pa.schema([("source", NUMBERS), ("target", NUMBERS), *text, *links])
+        return pa.schema([("source", NUMBERS), ("target", NUMBERS), *text])
 
 
 def encode_split(
-    path: Path, corpus: AnyCorpus, languages: tuple[str, str], recipe: Recipe, threads: int = 1
-) -> pa.Table:
-    """Write the kept pairs of a split to a new file; return facts of all pairs, 41 bytes each.
+    path: Path,
+    corpora: Mapping[str, AnyCorpus],
+    languages: tuple[str, str],
+    recipe: Recipe,
+    threads: int = 1,
+    say: Say = silent,
+) -> dict[str, pa.Table]:
+    """Write the kept pairs of a split to a new file, corpus after corpus; return facts of all pairs of each corpus, 41
+    bytes a pair.
 
-    Raises DataError as :func:`read_pairs` and :func:`linked_pairs` do.
+    The corpora come by their keys in the section ``data``. Raises DataError as :func:`read_pairs` does, and for a
+    corpus of which no pair is kept.
     """
-    facts, seen = [], set[int]()
-    with (
-        step(f"encoding {path.stem}", None, "pairs") as progress,
-        path.open("wb") as file,
-        pa.ipc.new_stream(file, recipe.schema) as writer,
-    ):
-        for rows in _units(corpus, languages):
-            kept, found = encode(rows, recipe, seen, threads)
-            writer.write_table(kept)
-            facts.append(found)
-            progress.advance(len(found))
-    return pa.concat_tables(facts)
+    facts = {}
+    with path.open("wb") as file, pa.ipc.new_stream(file, recipe.schema) as writer:
+        for key, corpus in corpora.items():
+            say(f"encoding {key}: {corpus_name(corpus)}")
+            units, seen = [], set[int]()
+            with of_key(f"data.{key}"), step(f"encoding {key}", None, "pairs") as progress:
+                pairs = read_pairs(corpus, *languages)
+                while unit := list(islice(pairs, UNIT)):
+                    kept, found = encode(unit, replace(recipe, tag=corpus.tag), seen, threads)
+                    writer.write_table(kept)
+                    units.append(found)
+                    progress.advance(len(found))
+                facts[key] = pa.concat_tables(units)
+                counts = counts_by_reason(facts[key])
+                if not counts.pop(KEPT):
+                    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
+                    raise DataError(f"{corpus_name(corpus)}: all pairs were dropped ({reasons}); see data.filter")
+    return facts
 
 
-def _units(corpus: AnyCorpus, languages: tuple[str, str]) -> Iterator[Rows]:
-    """Read ``UNIT`` pairs at a time; they have no links if the corpus names no file of links."""
-    pairs = read_pairs(corpus, *languages)
-    linked = ((pair, ()) for pair in pairs) if corpus.links is None else linked_pairs(pairs, corpus, corpus.links)
-    rows = ((*pair, [word for link in links for word in link]) for pair, links in linked)
-    while unit := list(islice(rows, UNIT)):
-        yield dict(zip(("source_text", "target_text", "links"), map(list, zip(*unit, strict=True)), strict=True))
-
-
-def encode(rows: Rows, recipe: Recipe, seen: set[int], threads: int = 1) -> tuple[pa.Table, pa.Table]:
+def encode(pairs: Sequence[Pair], recipe: Recipe, seen: set[int], threads: int = 1) -> tuple[pa.Table, pa.Table]:
     """Encode pairs: -> the kept ones, and facts of all. ``seen`` collects hashes of pairs if repeated ones are dropped:
     about 100 bytes each."""
-    columns = dict(rows)
+    columns: dict[str, Sequence[Any]] = {}
     facts: dict[str, Sequence[int]] = {}
-    for side, tokenizer in recipe.tokenizers.sides():
-        texts = rows[f"{side}_text"]
+    for (side, tokenizer), texts in zip(recipe.tokenizers.sides(), map(list, zip(*pairs, strict=True)), strict=True):
         ids = tokenizer.encode(texts, threads)
         if side == "source" and recipe.tag is not None:
             tag = tokenizer.piece_id(recipe.tag)
             ids = [[tag, *row] if row else row for row in ids]
-        columns[side] = ids
+        columns |= {side: ids, f"{side}_text": texts}
         facts[f"{side}_words"] = [len(text.split()) for text in texts]
         facts[f"{side}_pieces"] = [len(row) for row in ids]
         facts[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]
-    pairs = list(map(Pair, rows["source_text"], rows["target_text"]))
     facts["pair_hash"] = [text_hash("\n".join(pair)) for pair in pairs]
     facts["source_hash"] = [text_hash(pair.source) for pair in pairs]
     repeats = [False] * len(pairs)
@@ -139,6 +136,6 @@ def text_hash(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def mapped(*paths: Path) -> pa.Table:
-    """Map Arrow files into memory, end to end."""
-    return pa.concat_tables(pa.ipc.open_stream(pa.memory_map(os.fsencode(path))).read_all() for path in paths)
+def mapped(path: Path) -> pa.Table:
+    """Map an Arrow file into memory."""
+    return pa.ipc.open_stream(pa.memory_map(os.fsencode(path))).read_all()

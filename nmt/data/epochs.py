@@ -1,24 +1,34 @@
-"""The stream of training batches, and the batches of a validation.
+"""The training set as each epoch reads it, and the stream of its batches.
 
-The plan of an epoch is a pure function of (lengths, budget, seed, epoch): training resumes from a position (epoch,
-batch) alone, and a slice of the plan is a shard.
+All are pure functions: a sampled segmentation of (seed, epoch, pair, side), the pairs that an epoch reads of a mix of
+(parts, seed, epoch), and the plan of its batches of (lengths, budget, seed, epoch). Training resumes from a position
+(epoch, batch) alone, and a slice of the plan is a shard.
 """
 
+import tempfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from nmt.config.schema import Count
-from nmt.data.batching import Batch, Plan, Rows, Specials, collate, plan_by_length, plan_epoch
-from nmt.data.encoded import EncodedCorpus, TrainingSet
-from nmt.data.tokenizer import Ids
+from nmt.data.batching import Batch, Rows, Specials, collate, plan_epoch
+from nmt.data.encoded import EncodedCorpus
+from nmt.data.encoding import mapped, text_hash
+from nmt.data.report import SIDES
+from nmt.data.tokenizer import BpeDropout, Tokenizers
 
 Item = TypeVar("Item")
+Parts = Sequence[tuple[int, int]]
+READ = 10_000
+"""Texts that are sampled at a time."""
 
 
 @dataclass(frozen=True)
@@ -29,29 +39,83 @@ class Position:
     batch: Count = 0
 
 
-class FirstPieces:
-    """A corpus with both sides of each pair cut to their first ``most`` pieces."""
+class TrainingSet(EncodedCorpus):
+    """All pairs of the training corpora, corpus after corpus, from which each epoch reads its own.
 
-    def __init__(self, corpus: EncodedCorpus, most: int) -> None:
-        self._corpus, self._most = corpus, most
-        self.source_lengths: Ids = np.minimum(corpus.source_lengths, most)
-        self.target_lengths: Ids = np.minimum(corpus.target_lengths, most)
-        self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
-        """Number of pairs with a longer side."""
+    Args:
+        table: as of :class:`EncodedCorpus`; to sample, it has the text of both sides, too.
+        tokenizers: to sample.
+        tags: ids of the pieces before the sources of tagged corpora.
+        dropout: share of merges that a segmentation leaves out, drawn again in each epoch; 0: none.
+        parts: the pairs of each corpus of a mix, and how many of them an epoch reads.
+        seed: of the samples, and of the pairs that an epoch reads.
+    """
 
-    def plan(self, batch_tokens: int) -> Plan:
-        """Batches of every pair once, by length."""
-        return plan_by_length(self.source_lengths, self.target_lengths, batch_tokens)
+    def __init__(
+        self,
+        table: pa.Table,
+        tokenizers: Tokenizers | None = None,
+        *,
+        tags: Set[int] = frozenset(),
+        dropout: float = 0.0,
+        parts: Parts = (),
+        seed: int = 0,
+    ) -> None:
+        super().__init__(table)
+        self._table, self._tags, self._parts, self._seed = table, tags, parts, seed
+        self._segmentations = {
+            side: BpeDropout(tokenizer, dropout)
+            for side, tokenizer in (tokenizers.sides() if tokenizers is not None and dropout else ())
+        }
 
-    def batches(self, specials: Specials, plan: Sequence[Rows]) -> Iterator[Batch]:
-        """The batches of a plan. A target that is cut ends with its next piece instead of EOS."""
-        for rows in plan:
-            sources, targets = self._corpus.rows(rows)
-            batch = collate([row[: self._most] for row in sources], [row[: self._most] for row in targets], specials)
-            for place, target in enumerate(targets):
-                if len(target) > self._most:
-                    batch.target_output[place, self._most] = int(target[self._most])
-            yield batch
+    def in_epoch(self, epoch: int) -> EncodedCorpus:
+        """The pairs that an epoch reads, in the order of the corpora, segmented for it; its plan shuffles them."""
+        whole = all(size == count for size, count in self._parts)
+        if whole and not self._segmentations:
+            return self
+        table = self._sampled(epoch) if self._segmentations else self._table
+        drawn = None if whole else epoch_rows(self._parts, seed=self._seed, epoch=epoch)
+        return EncodedCorpus(table, drawn)
+
+    def _sampled(self, epoch: int) -> pa.Table:
+        """The segmentations of an epoch, in a file without a name."""
+        schema, first = self._table.select(SIDES).schema, 0
+        with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
+            with pa.ipc.new_stream(file, schema) as writer:
+                for batch in self._table.to_batches(max_chunksize=READ):
+                    sides = [self._sampled_side(side, batch, first, epoch) for side in SIDES]
+                    writer.write_batch(pa.record_batch(sides, schema))
+                    first += len(batch)
+            file.flush()
+            return mapped(Path(file.name))
+
+    def _sampled_side(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
+        """Sample the texts of a side of a batch whose pairs are numbered from ``first``."""
+        rows = []
+        texts, best = batch[f"{side}_text"].to_pylist(), batch[side].to_pylist()
+        for pair, (text, ids) in enumerate(zip(texts, best, strict=True), first):
+            number = text_hash(repr((self._seed, epoch, pair, side)))
+            tag = ids[:1] if ids and ids[0] in self._tags else []
+            rows.append(tag + self._segmentations[side].sample(text, number))
+        return pa.array(rows, batch[side].type)
+
+
+def epoch_rows(parts: Parts, *, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Draw the rows of an epoch from corpora that lie end to end: corpus by corpus.
+
+    An epoch reads a corpus of n pairs floor(count / n) times, and ``count mod n`` of its pairs once more. These follow
+    one random order of the corpus, from where the epoch before has stopped and around its end: after any number of
+    epochs two pairs of a corpus have been read equally often, or one of them once more.
+    """
+    rows, first = [], 0
+    for number, (size, count) in enumerate(parts):
+        copies, rest = divmod(count, size)
+        rows += [np.arange(first, first + size)] * copies
+        if rest:  # a stream of its own: that of the plan begins with (seed, epoch)
+            order = np.random.default_rng((seed, number, 1)).permutation(size)
+            rows.append(first + order[(epoch * rest + np.arange(rest)) % size])
+        first += size
+    return np.concatenate(rows)
 
 
 def training_batches(
@@ -74,7 +138,7 @@ def training_batches(
     while True:
         dealt = list(islice(batches, size))
         pairs, rows, _ = dealt[rank]
-        yield dealt[-1][-1], collate(*pairs.rows(rows), specials, pairs.links(rows))
+        yield dealt[-1][-1], collate(*pairs.rows(rows), specials)
 
 
 def _batches(

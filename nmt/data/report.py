@@ -19,22 +19,27 @@ HISTOGRAM_BIN = 10
 """Width of a bin of the length histogram in source words: 1-10, 11-20, ..."""
 
 
-def make_report(
-    splits: Mapping[str, pa.Table], tokenizers: Tokenizers, corpora: Mapping[str, pa.Table]
-) -> dict[str, Any]:
-    """Make the report of all splits, as JSON values, from facts of their pairs.
+def make_report(facts: Mapping[str, Mapping[str, pa.Table]], tokenizers: Tokenizers) -> dict[str, Any]:
+    """Make the report of all splits, as JSON values, from facts of the pairs of each corpus of each split.
 
-    Splits other than ``train`` also count pairs and sources in it. ``corpora`` are those of a mix, by name.
+    Splits other than ``train`` also count pairs and sources in it. The corpora of a mix are reported one by one, too.
     """
-    report = {name: _split_report(facts) for name, facts in splits.items()}
-    for name, facts in splits.items():
+    splits = {name: pa.concat_tables(tables.values()) for name, tables in facts.items()}
+    report = {name: _split_report(table) for name, table in splits.items()}
+    for name, table in splits.items():
         if name != "train":
             for key, column in (("pairs_in_train", "pair_hash"), ("sources_in_train", "source_hash")):
-                found = np.isin(_kept(facts, column), _kept(splits["train"], column))
+                found = np.isin(_kept(table, column), _kept(splits["train"], column))
                 report[name][key] = int(found.sum())
     vocabulary = {"source": tokenizers.source.size, "target": tokenizers.target.size}
-    parts = {name: _split_report(facts) for name, facts in corpora.items()}
-    return {"vocabulary": vocabulary, "splits": report} | ({"corpora": parts} if parts else {})
+    mixed = {key.partition(".")[2]: _split_report(table) for key, table in facts["train"].items() if key != "train"}
+    return {"vocabulary": vocabulary, "splits": report} | ({"corpora": mixed} if mixed else {})
+
+
+def counts_by_reason(facts: pa.Table) -> dict[str, int]:
+    """Count the pairs by reason, the kept ones among them."""
+    counts = np.bincount(facts["reason"].to_numpy(), minlength=len(REASONS))
+    return dict(zip(REASONS, counts.tolist(), strict=True))
 
 
 def _kept(facts: pa.Table, column: str) -> NDArray[Any]:
@@ -43,8 +48,7 @@ def _kept(facts: pa.Table, column: str) -> NDArray[Any]:
 
 
 def _split_report(facts: pa.Table) -> dict[str, Any]:
-    reasons = np.bincount(facts["reason"].to_numpy(), minlength=len(REASONS))
-    dropped = dict(zip(REASONS, reasons.tolist(), strict=True))
+    dropped = counts_by_reason(facts)
     words = _kept(facts, "source_words")
     histogram = np.bincount((words[words > 0] - 1) // HISTOGRAM_BIN)
     return {

@@ -1,8 +1,11 @@
 """SentencePiece (Kudo & Richardson 2018): text to pieces and back. Ids are read from the model, never assumed."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Self
 
@@ -16,6 +19,10 @@ from nmt.files import require_regular_file, write_bytes
 
 Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
+MARK = "▁"
+"""SentencePiece's mark for the beginning of a word."""
+WORD = re.compile(f"{MARK}[^{MARK}]*|[^{MARK}]+")
+"""A word of a normalized text; no piece of a learned model spans two."""
 LARGEST_MODEL = 1 << 24
 """Bytes of a model file; those that SentencePiece learns have a few million at most."""
 QUIET = 2
@@ -109,6 +116,43 @@ class Tokenizer:
         return [self._names[i] for i in ids]
 
 
+class BpeDropout:
+    """Byte-pair encoding that leaves out each merge with probability ``dropout`` (Provilkov et al. 2020).
+
+    A segmentation is a pure function of model, dropout, text and seed in every process. SentencePiece samples too, but
+    its generator gives other pieces for the same seed in another process.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, dropout: float) -> None:
+        self._tokenizer, self._dropout = tokenizer, dropout
+        self._scores = tokenizer.scores()
+        self._ids = {piece: tokenizer.piece_id(piece) for piece in self._scores}
+
+    def sample(self, text: str, seed: int) -> list[int]:
+        """The ids of a sampled segmentation, without BOS and EOS."""
+        uniform, unknown = random.Random(seed).random, self._tokenizer.unk_id
+        words = WORD.findall(self._tokenizer.normalized(text))
+        ids = [self._ids.get(symbol, unknown) for word in words for symbol in self._merged(word, uniform)]
+        if unknown not in ids:
+            return ids
+        return [number for number, run in groupby(ids) for _ in ([number] if number == unknown else run)]
+
+    def _merged(self, word: str, uniform: Callable[[], float]) -> list[str]:
+        """Merge the characters of a word (algorithm 1).
+
+        Each round draws which merges are left out, and makes the one of the highest score, the leftmost of equals.
+        """
+        symbols = list(word)
+        while merges := [
+            (score, -place)
+            for place, pair in enumerate(pairwise(symbols))
+            if (score := self._scores.get("".join(pair))) is not None and uniform() >= self._dropout
+        ]:
+            place = -max(merges)[1]
+            symbols[place : place + 2] = ["".join(symbols[place : place + 2])]
+        return symbols
+
+
 @dataclass(frozen=True)
 class Tokenizers:
     """The tokenizers of both sides: the same object twice where the vocabulary is shared."""
@@ -122,6 +166,11 @@ class Tokenizers:
         """Both sides by name, the source first."""
         yield "source", self.source
         yield "target", self.target
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The number of pieces of each side."""
+        return self.source.size, self.target.size
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -143,14 +192,3 @@ class Tokenizers:
         """Read the models of both sides. Raises DataError as :meth:`Tokenizer.load` does."""
         source, target = Tokenizer.load(source_path), Tokenizer.load(target_path)
         return cls(source, source if source.sha256 == target.sha256 else target)
-
-
-def refuse_missing_tag(tokenizers: Tokenizers, tag: str, key: str) -> None:
-    """Raise DataError, which names ``key``, if a tag is not one ordinary piece of the source vocabulary."""
-    try:
-        tokenizers.source.piece_id(tag)
-    except KeyError:
-        raise DataError(
-            f"{key}: '{tag}' is not a piece of the source vocabulary; learn the model with: "
-            f"spm_train --user_defined_symbols={tag}"
-        ) from None

@@ -1,27 +1,19 @@
-"""Word links in the Pharaoh format, the words that pieces belong to, and links spread from words to pieces.
+"""Word links in the Pharaoh format, and the words that pieces belong to.
 
-Shapes: S source pieces, T target pieces. A link (i, j) joins source word i and target word j, both counted from 0 among
-the whitespace words of the raw text.
+A link (i, j) joins source word i and target word j, both counted from 0 among the whitespace words of the raw text.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import islice, zip_longest
 
-import numpy as np
-import numpy.typing as npt
-
-from nmt.config.schema import AnyCorpus
-from nmt.data.corpus import Pair, corpus_name
-from nmt.data.lines import matching, read_lines
+from nmt.data.corpus import Pair
+from nmt.data.tokenizer import MARK
 from nmt.errors import DataError
 
 Link = tuple[int, int]
 LONGEST_SHOWN = 40
 """Maximum number of characters of an invalid link in a message."""
-MARK = "▁"
-"""SentencePiece's mark for the beginning of a word."""
 UNKNOWN = "<unk>"
 """SentencePiece's unknown symbol."""
 
@@ -48,43 +40,6 @@ def refuse_missing_words(links: Iterable[Link], pair: Pair, place: str, *, first
                 f"{place}: {i + first}-{j + first} links a missing word: the pair has {sizes[0]} and "
                 f"{sizes[1]} words, counted from {first}"
             )
-
-
-def linked_pairs(pairs: Iterable[Pair], corpus: AnyCorpus, links: str) -> Iterator[tuple[Pair, list[Link]]]:
-    """Read the links of each pair of a corpus, sure and possible ones alike, from the lines of the file ``links``.
-
-    Raises DataError if the file cannot be read, has more or fewer lines than there are pairs, or holds anything but
-    links of words that are there.
-    """
-    places = ((f"{path}:{number}", line) for path in matching(links) for number, line in enumerate(read_lines(path), 1))
-    rows = zip_longest(pairs, islice(places, corpus.limit))
-    for number, (pair, found_line) in enumerate(rows, 1):
-        if pair is None or found_line is None:
-            longer = number + sum(1 for _ in rows)
-            counts = (number - 1, longer) if pair is None else (longer, number - 1)
-            raise DataError(
-                f"{corpus_name(corpus)}: {counts[0]:,} pairs, but {links} has {counts[1]:,} lines: "
-                "line n must hold the links of pair n"
-            )
-        place, line = found_line
-        found = sorted({link for link, _ in parse_links(line, place)})
-        refuse_missing_words(found, pair, place)
-        yield pair, found
-
-
-def piece_links(
-    links: npt.NDArray[np.int32], source_words: Sequence[int], target_words: Sequence[int]
-) -> npt.NDArray[np.float32]:
-    """Spread links from words to pieces: (links, 2) -> (T, S).
-
-    Each target piece whose word is linked has a row that is even over all pieces of the source words it is linked to,
-    and sums to 1; the other rows are zero. ``source_words`` and ``target_words`` are the word of each piece.
-    """
-    size = 1 + max(*source_words, *target_words, int(links.max(initial=0)))
-    words = np.zeros((size, size))
-    words[links[:, 1], links[:, 0]] = 1
-    pieces = words[np.ix_(target_words, source_words)]
-    return np.asarray(pieces / np.maximum(pieces.sum(1, keepdims=True), 1), np.float32)
 
 
 def piece_words(pieces: Sequence[str], text: str) -> list[int]:
