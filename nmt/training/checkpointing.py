@@ -18,7 +18,7 @@ from nmt.training.machine import Machine
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
-from nmt.training.world import World, on_writer, share_tensors
+from nmt.training.world import on_writer, share_tensors
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,13 @@ class Checkpointing:
                 self.run.save(candidate.checkpoint, weights)
 
     def restore(self, checkpoint: str) -> Progress:
-        """Load the model, the optimizer and the random generators; return the progress. Raises CheckpointError."""
-        weights = share_tensors(self.machine.world, lambda: self.run.weights(checkpoint))
+        """Load the model, the optimizer and the random generators, and repair the other checkpoints; return the
+        progress. Raises CheckpointError, in all processes."""
+        world, where = self.machine.world, str(self.run.checkpoints / checkpoint / "training.safetensors")
+        weights = share_tensors(world, lambda: self.run.weights(checkpoint))
+        tensors = share_tensors(world, lambda: self.run.training(checkpoint).tensors)
+        progress = Progress.from_json(on_writer(world, lambda: asdict(self.mend(saved_progress(self.run, checkpoint)))))
         load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
-        progress = shared_progress(self.machine.world, lambda: saved_progress(self.run, checkpoint))
-        tensors = share_tensors(self.machine.world, lambda: self.run.training(checkpoint).tensors)
-        where = str(self.run.checkpoints / checkpoint / "training.safetensors")
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         stepped = progress.update > progress.skipped
         load_moments(self.optimizer, self.config.optimizer, tensors, where, stepped=stepped)
@@ -83,9 +84,6 @@ class Checkpointing:
     def mend(self, progress: Progress) -> Progress:
         """Forget damaged checkpoints: the best undamaged candidate replaces ``best``, or else the next validation makes
         one. Raises CheckpointError if nothing can replace the ``best`` of a finished run."""
-        return shared_progress(self.machine.world, lambda: self._mended(progress))
-
-    def _mended(self, progress: Progress) -> Progress:
         damaged: dict[str, Sequence[str]] = {}
         for name in [*(["best"] if progress.best is not None else []), *self._candidates(progress)]:
             try:
@@ -146,8 +144,3 @@ def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
         return Progress.from_json(state)
     except ValueError:
         raise CheckpointError(f"{run.checkpoints / checkpoint / 'training.json'}: not the progress of a run") from None
-
-
-def shared_progress(world: World, read: Callable[[], Progress]) -> Progress:
-    """The progress that the writing process finds, in all processes."""
-    return Progress.from_json(on_writer(world, lambda: asdict(read())))

@@ -5,7 +5,7 @@ once, but repeats exactly what was recorded: the same shapes, in the same memory
 shapes, and each shape that comes a second time is recorded.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -16,8 +16,11 @@ from nmt import fast
 from nmt.config.schema import Kernels
 from nmt.data.batching import ROWS, Batch, Specials
 from nmt.device import autocast, out_of_memory, release_freed_memory
+from nmt.errors import CheckpointError
+from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
 from nmt.training.objective import Loss, Objective
+from nmt.training.progress import Progress
 from nmt.training.world import World
 
 SENTENCES = ROWS
@@ -173,7 +176,6 @@ def filled_up(batch: Batch, specials: Specials) -> Batch:
         pad(batch.target_output, target, specials.target_pad),
         pad(batch.target_mask, target, False),
         batch.target_tokens,
-        None if batch.links is None else functional.pad(batch.links, (0, source, 0, target, 0, sentences)),
     )
 
 
@@ -219,6 +221,42 @@ class Accumulation:
             size, device = sum(map(torch.numel, self.parameters)), self.parameters[0].device
             self.total = torch.zeros(size, dtype=torch.float64 if exact else torch.float32, device=device)
         self._before: list[Tensor] = []
+
+    def __call__(
+        self, gradients: Gradients, batches: Sequence[Batch], tokens: int, progress: Progress, say: Say
+    ) -> tuple[Tensor, bool]:
+        """Add up the gradients of the batches of all processes, divided by ``tokens``; while a process has too little
+        memory for its own batches, begin again with their halves, in all processes.
+
+        Halved batches have the same gradients except for dropout, which is sampled again. Returns the negative
+        log-likelihood of all batches, and whether they were halved. Raises CheckpointError if memory is too small for
+        single pairs.
+        """
+        halved = False
+        self.begin()
+        while True:
+            nll, fits = torch.zeros((), dtype=torch.float64), True
+            try:
+                for batch in batches:
+                    nll = nll + gradients(batch, tokens, progress.update)
+                    self.add()
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                fits = False
+            if not self.world.any(not fits):
+                self.finish()
+                return self.world.sum(nll), halved
+            gradients.reset()
+            self.undo()
+            torch.cuda.empty_cache()
+            largest = max(self.world.gather(max(len(batch.source) for batch in batches)))
+            if largest == 1:
+                remedy = "start again with a lower data.filter.max_pieces or a smaller model"
+                raise CheckpointError(f"{progress.place}: out of memory with a single pair; {remedy}")
+            batches, halved = [half for batch in batches for half in batch.halves()], True
+            problem = f"{progress.place}: out of memory with {largest} pairs; retrying in halves"
+            say(Caution(f"{problem} (a smaller training.batch_tokens avoids this)"))
 
     def begin(self) -> None:
         """Begin an update."""

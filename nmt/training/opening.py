@@ -43,14 +43,24 @@ def open_run(
     run: RunDirectory,
     config: Config,
     prepared: PreparedData,
-    manifest: dict[str, Any],
+    facts: Mapping[str, Any],
+    machine: Machine,
     say: Say,
     *,
     resume: bool,
     overwrite: bool,
 ) -> tuple[int, bool]:
     """Create the directory of a run, or repair that of a run that goes on; return the updates that are made, and
-    whether nothing is left to do."""
+    whether nothing is left to do. The manifest has the ``facts``, and the hardware at the start."""
+    manifest = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        **facts,
+        "device": name_of(machine.device),
+        "precision": format_of(machine.precision),
+        "processes": machine.world.size,
+        "threads": torch.get_num_threads(),
+        "changes": [],
+    }
     if resume:
         return _reopen(run, config, prepared.tokenizers, manifest, say)
     if overwrite:
@@ -146,19 +156,6 @@ def facts_of(config: Config, prepared: PreparedData) -> dict[str, Any]:
     }
 
 
-def make_manifest(facts: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
-    """The content of ``manifest.json``: the facts, and the hardware at the start of a run."""
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        **facts,
-        "device": name_of(machine.device),
-        "precision": format_of(machine.precision),
-        "processes": machine.world.size,
-        "threads": torch.get_num_threads(),
-        "changes": [],
-    }
-
-
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -196,7 +193,8 @@ def refuse_fewer_updates(updates: int, progress: Progress) -> None:
 
 def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
     """Raise ConfigError, in all processes, that lists what differs between the facts of two."""
-    (first, first_host), *others = world.gather([flat(facts), platform.node()])
+    mine = flat(facts)
+    (first, first_host), *others = world.gather([mine, platform.node()])
     differences = [
         f"{key.removeprefix('config.')}: {as_yaml(first.get(key))} in rank 0 on {first_host}, "
         f"{as_yaml(other.get(key))} in rank {rank} on {host}"

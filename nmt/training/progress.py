@@ -137,6 +137,11 @@ class Progress:
         """The epoch of the last update, counted from 1; before the first update, 1."""
         return max(1, self.position.epoch + (self.position.batch > 0))
 
+    @property
+    def place(self) -> str:
+        """The number of the update in progress, and the position of its text."""
+        return f"update {self.update + 1} (epoch {self.position.epoch + 1}, batch {self.position.batch + 1})"
+
     def resumed(self, batch_tokens: int) -> Self:
         """The progress from which training goes on; batches of another size begin the epoch again."""
         same = batch_tokens == self.batch_tokens

@@ -1,40 +1,37 @@
 """From a configuration to a trained and scored run."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from nmt import fast
-from nmt.config import Config, schema
+from nmt.config import Config
 from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
-from nmt.data.tokenizer import Tokenizers
 from nmt.errors import Stopped
 from nmt.evaluation.alignment import GoldPairs
 from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values
-from nmt.evaluation.writing import source_length
+from nmt.evaluation.writing import source_length, tokenizer_of_run
 from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
 from nmt.model import Seq2Seq, build_model
-from nmt.model.dropout import evaluating
 from nmt.runs.changes import read_manifest
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.machine import Machine, Trial, set_up, settled
 from nmt.training.objective import objective_of
-from nmt.training.opening import facts_of, find_run, make_manifest, open_run, refuse_unequal
+from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
-from nmt.training.validation import ValidationSet, Validator, gold_pairs, translated
-from nmt.training.world import ONE_PROCESS, World, in_shares, in_turn, on_writer, share_tensors
+from nmt.training.validation import Validator, gold_pairs
+from nmt.training.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
 from nmt.translation.searching import SearchOptions
-from nmt.translation.translator import CheckStop, Translator
+from nmt.translation.translator import CheckStop
 
 StopRequest = AbstractContextManager[Callable[[], bool]]
 """Entered before anything is written into the run; its value says, between two updates or batches, whether to stop."""
@@ -107,7 +104,7 @@ def train_on(
     refuse_unequal(world, facts)
     begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
     torch.manual_seed(config.seed)
-    model = make_model(config.model, prepared.tokenizers)
+    model = build_model(config.model, *prepared.tokenizers.sizes)
     if world.size > 1:  # the same weights in all processes: another processor may have rounded otherwise
         model.load_state_dict(share_tensors(world, model.state_dict))
     trial = Trial(model, config.model.attention, config.training, prepared)
@@ -120,8 +117,7 @@ def train_on(
             if stop_requested():
                 raise Stopped
 
-        manifest = make_manifest(facts, machine)
-        begin = partial(open_run, run, config, prepared, manifest, say, resume=resume, overwrite=overwrite)
+        begin = partial(open_run, run, config, prepared, facts, machine, say, resume=resume, overwrite=overwrite)
         update, finished = on_writer(world, begin)
         if finished:
             done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
@@ -144,11 +140,6 @@ def train_on(
     return trainer
 
 
-def make_model(section: schema.Model, tokenizers: Tokenizers) -> Seq2Seq:
-    """The network that a configuration describes, untrained, on the CPU."""
-    return build_model(section, tokenizers.source.size, tokenizers.target.size)
-
-
 def make_trainer(
     config: Config,
     prepared: PreparedData,
@@ -159,11 +150,15 @@ def make_trainer(
     gold: GoldPairs | None = None,
 ) -> Trainer:
     """A trainer that has not begun, and its parts; each gets the sections of the configuration that it needs."""
-    training, tokenizers = config.training, prepared.tokenizers
+    training = config.training
     model.to(machine.device)
-    objective = objective_of(config.model.attention, training, model, Specials.of(tokenizers))
-    data = ValidationSet.of(config, prepared, gold, log.say)
-    validator = Validator(training, config.decoding, data, tokenizers, model, log, machine)
+    objective = objective_of(config.model.attention, training, model, Specials.of(prepared.tokenizers))
+    bleu_tokenizer, note = tokenizer_of_run(config, [pair.target for pair in prepared.validation_pairs])
+    if note is not None:
+        log.say(note)
+    validator = Validator(
+        training.validation, config.decoding, bleu_tokenizer, gold, prepared, training.batch_tokens, model, log, machine
+    )
     return Trainer(training, config.seed, prepared, model, objective, validator, run, log, machine)
 
 
@@ -180,16 +175,9 @@ def score_test(config: Config, prepared: PreparedData, trainer: Trainer, check_s
         return
     machine, model, run, log = trainer.machine, trainer.model, trainer.checkpointing.run, trainer.log
     load_weights(model, share_tensors(machine.world, lambda: run.weights("best")), str(run.folder("best")))
-    searchable = fast.search(model, torch.float32, machine.kernels)
-    translator = Translator(searchable, prepared.tokenizers, machine.device)
     sources, references = zip(*prepared.test_pairs, strict=True)
-    options = SearchOptions.from_config(config.decoding)
-
-    def translate(share: Sequence[str]) -> Iterator[str]:
-        return translated(translator, share, options, "translating the test set", check_stop)
-
-    with evaluating(model):
-        hypotheses = in_shares(machine.world, sources, translate)
+    options, what = SearchOptions.from_config(config.decoding), "translating the test set"
+    hypotheses = trainer.validator.translate(sources, options, torch.float32, what, check_stop)
     if not machine.world.writes:
         return
     how = scoring({run.path.name: config}, sources, references, log.say)

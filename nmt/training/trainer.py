@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import torch
-from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config.schema import Training
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position, ahead, training_batches
-from nmt.device import out_of_memory
 from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution
 from nmt.model import Seq2Seq
@@ -74,36 +72,36 @@ class Trainer:
         """
         try:
             with self.reports.training(self.progress):
-                self._train(check_stop)
+                if self.progress.validation_due(self.config):  # it was interrupted
+                    self.validate(check_stop)
+                groups = self.groups()
+                while not self.progress.finished(self.config):
+                    stop_together(self.world, check_stop)
+                    started = time.perf_counter()
+                    batches, after = next(groups)
+                    update = self.update(batches)
+                    seconds = time.perf_counter() - started
+                    self.progress = self.progress.updated(update, after, seconds, self.config.log_every)
+                    self.reports.update(self.progress, update)
+                    if self.progress.validation_due(self.config):
+                        self.validate(check_stop)
+                    elif self.progress.save_due(self.config):
+                        self.save()
         except Stopped:
             self.save()
             raise
         self.reports.end(self.progress)
 
-    def _train(self, check_stop: CheckStop) -> None:
-        if self.progress.validation_due(self.config):  # it was interrupted
-            self.validate(check_stop)
-        groups = self.groups()
-        while not self.progress.finished(self.config):
-            stop_together(self.world, check_stop)
-            started = time.perf_counter()
-            batches, after = next(groups)
-            update = self.update(batches)
-            seconds = time.perf_counter() - started
-            self.progress = self.progress.updated(update, after, seconds, self.config.log_every)
-            self.reports.update(self.progress, update)
-            if self.progress.validation_due(self.config):
-                self.validate(check_stop)
-            elif self.progress.save_due(self.config):
-                self.save()
-
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
         seed_apart(self.world, self.seed, self.progress.update)
-        nll, halved = self._accumulate(batches, tokens)
+        nll, halved = self.accumulation(self.gradients, batches, tokens, self.progress, self.log.say)
         norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
-        rate = self._set_rate()
+        base, made = self.config.optimizer.learning_rate, self.progress.update
+        rate = learning_rate(self.config.schedule, base, made + 1, scale=self.progress.scale)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU
         # each process computes the norm, and near the limit of fp32 two machines may round to either side
         skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))
@@ -145,68 +143,15 @@ class Trainer:
         while group := list(islice(batches, self.config.accumulation)):
             yield [batch for _, batch in group], group[-1][0]
 
-    def _accumulate(self, batches: Sequence[Batch], tokens: int) -> tuple[Tensor, bool]:
-        """Add up the gradients of the batches of all processes, divided by ``tokens``; while a process has too little
-        memory for its own batches, begin again with their halves, in all processes.
-
-        Halved batches have the same gradients except for dropout, which is sampled again. Returns the negative
-        log-likelihood of all batches, and whether they were halved. Raises CheckpointError if memory is too small for
-        single pairs.
-        """
-        halved = False
-        self.accumulation.begin()
-        while self.world.any((nll := self._passes(batches, tokens)) is None):
-            self.gradients.reset()
-            self.accumulation.undo()
-            torch.cuda.empty_cache()
-            largest = max(self.world.gather(max(len(batch.source) for batch in batches)))
-            if largest == 1:
-                raise CheckpointError(
-                    f"{self._place()}: out of memory with a single pair; start again with a lower "
-                    "data.filter.max_pieces or a smaller model"
-                )
-            batches, halved = [half for batch in batches for half in batch.halves()], True
-            problem = f"{self._place()}: out of memory with {largest} pairs; retrying in halves"
-            self.log.say(Caution(f"{problem} (a smaller training.batch_tokens avoids this)"))
-        self.accumulation.finish()
-        assert nll is not None
-        return self.world.sum(nll), halved
-
-    def _passes(self, batches: Sequence[Batch], tokens: int) -> Tensor | None:
-        """Add up the gradients of this process's batches; return their negative log-likelihood, None out of memory."""
-        nll = torch.zeros((), dtype=torch.float64)
-        try:
-            for batch in batches:
-                nll = nll + self.gradients(batch, tokens, self.progress.update)
-                self.accumulation.add()
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            return None
-        return nll
-
-    def _set_rate(self) -> float:
-        """Set and return the learning rate of the next update."""
-        base, made, scale = self.config.optimizer.learning_rate, self.progress.update, self.progress.scale
-        rate = learning_rate(self.config.schedule, base, made + 1, scale=scale)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        return rate
-
     def _skip(self) -> None:
         """Report an update without a step. Raises CheckpointError after too many of them."""
-        self.log.say(Caution(f"{self._place()}: the gradient is not finite; the update is skipped"))
+        self.log.say(Caution(f"{self.progress.place}: the gradient is not finite; the update is skipped"))
         if self.progress.skipped_in_a_row + 1 >= SKIPS:
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "
                 f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Resume with a lower "
                 "training.optimizer.learning_rate, or start again with training.clip"
             )
-
-    def _place(self) -> str:
-        """The number of the update in progress, and the position of its text."""
-        position = self.progress.position
-        return f"update {self.progress.update + 1} (epoch {position.epoch + 1}, batch {position.batch + 1})"
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -222,5 +167,4 @@ class Trainer:
 
     def resume(self, checkpoint: str) -> None:
         """Load a checkpoint and repair the others. Raises CheckpointError, in all processes."""
-        progress = self.checkpointing.mend(self.checkpointing.restore(checkpoint))
-        self.progress = progress.resumed(self.config.batch_tokens)
+        self.progress = self.checkpointing.restore(checkpoint).resumed(self.config.batch_tokens)

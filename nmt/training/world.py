@@ -85,11 +85,10 @@ def in_turn(world: World, action: Callable[[], Item]) -> Item:
     def run_once() -> None:
         found.append(action())
 
-    on_writer(world, run_once)
-    for takes_part in (world.local_rank == 0, True):
+    for takes_part in (world.writes, world.local_rank == 0, True):
         mine = _outcome(run_once) if takes_part and not found else {"value": None}
         for rank, (outcome, host) in enumerate(world.gather([mine, platform.node()], patiently=True)):
-            _value(outcome, f"rank {rank} on {host}: ")
+            _value(outcome, "" if world.writes and rank == 0 else f"rank {rank} on {host}: ")
     return found[0]
 
 

@@ -26,7 +26,7 @@ from nmt.training.machine import Machine
 from nmt.training.objective import teacher_forcing
 from nmt.training.optimizer import build_optimizer
 from nmt.training.reports import Log
-from nmt.training.train import make_model, make_trainer
+from nmt.training.train import make_trainer
 from nmt.training.trainer import Trainer
 from nmt.training.world import ONE_PROCESS
 
@@ -196,7 +196,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
         keep_freed_memory()
     torch.manual_seed(config.seed)
     prepared = prepare(config)
-    model = make_model(config.model, prepared.tokenizers).train()
+    model = build_model(config.model, *prepared.tokenizers.sizes).train()
     precision = resolve_precision(config.precision, device)
     machine = Machine(device, precision, config.kernels)
     with tempfile.TemporaryDirectory() as scratch:

@@ -14,11 +14,12 @@ from nmt.config import Config
 from nmt.data.batching import Batch, collate
 from nmt.data.dataset import prepare
 from nmt.data.epochs import Position
+from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.machine import Machine
 from nmt.training.progress import Update, ValidationResult
 from nmt.training.reports import Log
-from nmt.training.train import make_model, make_trainer
+from nmt.training.train import make_trainer
 from nmt.training.trainer import Trainer
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import SearchOptions
@@ -41,7 +42,7 @@ def make(folder: Path, tmp_path: Path) -> Make:
             configuration = Config.model_validate(configuration.model_dump() | sections)
         prepared = prepare(configuration)
         torch.manual_seed(1)
-        model = make_model(configuration.model, prepared.tokenizers).double()
+        model = build_model(configuration.model, *prepared.tokenizers.sizes).double()
         run = RunDirectory(tmp_path / f"run-{next(numbers)}")
         run.path.mkdir()
         log = Log(run, (said if said is not None else []).append)

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import sacrebleu
@@ -43,7 +44,7 @@ def test_validation_scores_its_first_sentences_with_a_beam_of_its_own(
     result = trainer.validator(0, samples=False)
     assert trainer.validator.options.beam_size == 3
     sources, targets = (list(read_lines(folder / f"validation.{side}"))[:7] for side in ("low", "up"))
-    hypotheses = [each.text for each in oracle(trainer.validator.translator, sources, trainer.validator.options)]
+    hypotheses = [each.text for each in oracle(cast(Any, None), sources, trainer.validator.options)]
     assert hypotheses != targets
     assert result.scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets]).score)
     assert result.scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [targets]).score)
