@@ -223,7 +223,6 @@ def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> 
         "schedule": {"type": "plateau", "patience": 0},
         "optimizer": {"type": "adam", "learning_rate": 0.5},
         "scheduled_sampling": {"k": 1.5},
-        "guided_attention": {},
     }
     chosen = mixed(tmp_path, {"europarl": 0.3, "back": 1.5}, DROPOUT, **options)
     whole = train_whole_and_in_parts(chosen, tmp_path)

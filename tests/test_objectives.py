@@ -1,11 +1,9 @@
-"""What training minimizes beside teacher forcing: scheduled sampling and guided attention."""
+"""What training minimizes beside teacher forcing: scheduled sampling."""
 
 import math
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,15 +12,12 @@ from nmt import fast
 from nmt.config import schema
 from nmt.config.schema import Kernels, Training
 from nmt.data.batching import Batch
-from nmt.errors import ConfigError
 from nmt.model import Seq2Seq
-from nmt.training.gradients import EagerGradients, filled_up
+from nmt.training.gradients import EagerGradients
 from nmt.training.objective import (
-    GuidedAttention,
     Objective,
     ScheduledSampling,
     TeacherForcing,
-    diagonal_guide,
     objective_of,
     reference_share,
 )
@@ -30,7 +25,6 @@ from tests.models import SPECIALS, TARGET, VARIANTS, model_config, random_batch,
 
 SOFT = [name for name in VARIANTS if getattr(model_config(name).attention, "hard", None) is None]
 """Networks for teacher forcing; hard attention has objectives of its own, which are tested with it."""
-ATTENDING = [name for name in SOFT if small_model(name).attends]
 ALWAYS, HALF, ARGMAX = (schema.ScheduledSampling(**how) for how in ({"k": 1e30}, {"k": 1.0}, {"output": "argmax"}))
 
 
@@ -39,13 +33,11 @@ def batch() -> Batch:
     return random_batch((3, 1, 6), (2, 5, 4))
 
 
-def gradients(
-    model: Seq2Seq, objective: Objective, pairs: Batch, kernels: Kernels = "auto", update: int = 0
-) -> dict[str, Tensor]:
+def gradients(model: Seq2Seq, objective: Objective, pairs: Batch, kernels: Kernels = "auto") -> dict[str, Tensor]:
     """The objective and its gradients, by name."""
     model.zero_grad()
     network = fast.training(model, kernels, attention_gradients=objective.attention_gradients)
-    loss = objective(network, pairs, update).objective
+    loss = objective(network, pairs).objective
     loss.backward()
     return {"loss": loss.detach()} | {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
@@ -182,77 +174,3 @@ def test_choosing_inputs_in_bf16_cuts_no_gradient(variant: str) -> None:
         compute = EagerGradients(model, sampling, torch.device("cpu"), torch.bfloat16, kernels)
         compute(batch(), 1)
         assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
-
-
-# --- guided attention -------------------------------------------------------------------------------------------------
-
-
-def random_weights(pairs: Batch) -> Tensor:
-    """Random weights, zero on padding of the source; at padding of the target, too, they are no zeros."""
-    real = (torch.arange(pairs.source.size(1)) < pairs.source_lengths.unsqueeze(1)).unsqueeze(1)
-    weights = torch.rand(*pairs.target_mask.shape, pairs.source.size(1), generator=torch.Generator().manual_seed(3))
-    weights = weights.double() * real
-    return weights / weights.sum(-1, keepdim=True)
-
-
-def test_the_diagonal_by_numpy() -> None:
-    """Equal weights would not do: their penalty is the same if t and s count from 0. The width is 0.2 or another."""
-    pairs, wanted = batch(), np.zeros(2)
-    weights = random_weights(pairs)
-    for row, sources in enumerate(pairs.source_lengths.tolist()):
-        targets = int(pairs.target_mask[row].sum())
-        for t in range(1, targets + 1):
-            places = np.arange(1, sources + 1) / sources
-            penalty = 1 - np.exp(-((t / targets - places) ** 2) / (2 * np.array([[0.2], [0.5]]) ** 2))
-            wanted += penalty @ weights[row, t - 1, :sources].numpy()
-    guides = diagonal_guide, partial(diagonal_guide, deviation=0.5)
-    assert [guide(weights, pairs).item() for guide in guides] == pytest.approx(wanted)
-
-
-def test_what_cannot_be_guided_names_the_key() -> None:
-    with pytest.raises(ConfigError, match=r"^training\.guided_attention: the network has no attention"):
-        GuidedAttention(TeacherForcing())(small_model("none"), batch())
-
-
-@pytest.mark.parametrize("kernels", ["auto", "plain"])
-@pytest.mark.parametrize("variant", ATTENDING)
-def test_the_term_is_added_and_reaches_the_parameters(variant: str, kernels: Kernels) -> None:
-    """Loss and gradients against autograd through the plain network; the likelihood that is reported is unchanged."""
-    model, pairs, forcing = small_model(variant).train(), batch(), TeacherForcing(0.1)
-    objective = GuidedAttention(forcing, weight=3.0, deviation=0.3)
-    found = gradients(model, objective, pairs, kernels)
-    model.zero_grad()
-    _, weights = model(pairs.source, pairs.source_lengths, pairs.target_input)
-    loss = forcing(model, pairs)
-    whole = loss.objective + 3.0 * diagonal_guide(weights, pairs, 0.3)
-    whole.backward()
-    assert found["loss"] == pytest.approx(whole.item())
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-9, atol=1e-12, msg=name)
-    assert objective(model, pairs).likelihood == loss.likelihood
-    none = gradients(model, GuidedAttention(forcing, weight=0.0), pairs, "plain")
-    alone = gradients(model, forcing, pairs, "plain")
-    assert all(torch.equal(none[name], alone[name]) for name in alone)
-
-
-def test_padding_and_halves_change_no_penalty() -> None:
-    model, pairs = small_model(), batch()
-    objective = GuidedAttention(TeacherForcing(), weight=3.0)
-    whole = gradients(model, objective, pairs)
-    filled = gradients(model, objective, filled_up(pairs, SPECIALS))
-    parts = [gradients(model, objective, half) for half in pairs.halves()]
-    for name, value in whole.items():
-        torch.testing.assert_close(filled[name], value, rtol=1e-6, atol=1e-7, msg=name)
-        torch.testing.assert_close(parts[0][name] + parts[1][name], value, rtol=1e-6, atol=1e-7, msg=name)
-
-
-def test_both_at_once() -> None:
-    """The attention that is guided is that of the chosen inputs."""
-    model, pairs = small_model().train(), batch()
-    sampling = ScheduledSampling(TeacherForcing(), model, ARGMAX, ())
-    both, alone = GuidedAttention(sampling), GuidedAttention(TeacherForcing())
-    assert both.attention_gradients and not both.recordable and alone.recordable
-    own = replace(pairs, target_input=sampling.inputs(model, pairs, 0.0))
-    never = 10**9  # the share of references is 0
-    found, wanted = gradients(model, both, pairs, update=never), gradients(model, alone, own)
-    assert all(torch.equal(found[name], wanted[name]) for name in wanted)

@@ -13,7 +13,6 @@ from torch.nn import functional
 
 from nmt.config import schema
 from nmt.data.batching import Batch, Specials
-from nmt.errors import ConfigError
 from nmt.model import Memory, Network, Seq2Seq
 from nmt.model.decoders import LuongDecoder, RecurrentDecoder
 from nmt.model.dropout import evaluating
@@ -36,8 +35,6 @@ class Loss:
     """The sum to minimize; differentiable, nats."""
     likelihood: Tensor
     """Negative log-likelihood of the targets, nats: what is reported, whatever is minimized."""
-    attention: Tensor | None = None
-    """The attention weights of the pass, (B, T, S), for terms on them; None without attention."""
 
 
 class Objective(Protocol):
@@ -69,9 +66,8 @@ class TeacherForcing:
 
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """See ``Objective``."""
-        readouts, attention = network.unroll(batch.target_input, self.memory(network, batch))
-        sums = network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing)
-        return Loss(*sums, attention)
+        readouts, _ = network.unroll(batch.target_input, self.memory(network, batch))
+        return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing))
 
     def memory(self, network: Network, batch: Batch) -> Memory:
         """Read the source."""
@@ -100,7 +96,7 @@ class ExactMarginal(TeacherForcing):
         sums = marginal_cross_entropy(
             readouts[mask], weights[mask], network.output, batch.target_output[mask], self.smoothing
         )
-        return Loss(*sums, weights)
+        return Loss(*sums)
 
 
 @dataclass(frozen=True)
@@ -140,7 +136,7 @@ class Reinforce(TeacherForcing):
         readouts, probabilities = network.unroll(batch.target_input, memory)
         assert probabilities is not None
         targets, mask = batch.target_output, batch.target_mask
-        loss = Loss(*network.loss(readouts, targets, mask, self.smoothing), probabilities)
+        loss = Loss(*network.loss(readouts, targets, mask, self.smoothing))
         rewards = self.rewards(network, readouts, batch)  # (B, T), as all that follows
         steps = mask.to(rewards.dtype)
         words = from_here_on(steps) if self.to_go else steps
@@ -258,52 +254,6 @@ class ScheduledSampling:
         return log_probs.argmax(-1)
 
 
-# --- guided attention: a term of the loss that pulls it to the diagonal -----------------------------------------------
-
-
-def diagonal_guide(weights: Tensor, batch: Batch, deviation: float = 0.2) -> Tensor:
-    """The mean of 1 - exp(-(t/T - s/S)² / (2 g²)) under the attention (Tachibana et al. 2018, section 4); g is the
-    ``deviation``.
-
-    t and s count from 1, and T and S are the lengths of the sentence, EOS included: the two EOS are on the diagonal.
-    """
-    _, targets, sources = weights.shape
-    target_places = places(batch.target_mask.sum(1), targets).unsqueeze(2)  # (B, T, 1)
-    source_places = places(batch.source_lengths.to(weights.device), sources).unsqueeze(1)  # (B, 1, S)
-    distance = target_places - source_places
-    penalty = 1 - torch.exp(-distance.square() / (2 * deviation**2))  # (B, T, S)
-    return ((weights * penalty).sum(2) * batch.target_mask).sum()
-
-
-@dataclass(frozen=True)
-class GuidedAttention:
-    """Another objective, and ``weight`` times the penalty of its attention far from the diagonal."""
-
-    inner: Objective
-    weight: float = 1.0
-    deviation: float = 0.2
-    attention_gradients: ClassVar[bool] = True
-
-    @property
-    def recordable(self) -> bool:
-        """See ``Objective``."""
-        return self.inner.recordable
-
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
-        """See ``Objective``. Raises ConfigError for a network without attention."""
-        loss = self.inner(network, batch, update)
-        if loss.attention is None:
-            raise ConfigError("training.guided_attention: the network has no attention; leave it out")
-        at_least_fp32 = torch.promote_types(loss.attention.dtype, torch.float32)
-        penalty = diagonal_guide(loss.attention.to(at_least_fp32), batch, self.deviation)
-        return replace(loss, objective=loss.objective + self.weight * penalty)
-
-
-def places(lengths: Tensor, positions: int) -> Tensor:
-    """Return the relative place of each position, from 1 / length to 1: lengths (B,) -> (B, positions)."""
-    return torch.arange(1, positions + 1, device=lengths.device) / lengths.clamp(min=1).unsqueeze(1)
-
-
 # --- the choice -------------------------------------------------------------------------------------------------------
 
 
@@ -315,6 +265,4 @@ def objective_of(
     if training.scheduled_sampling is not None:
         forbidden = specials.target_pad, specials.target_bos
         objective = ScheduledSampling(objective, model, training.scheduled_sampling, forbidden)
-    if guide := training.guided_attention:
-        objective = GuidedAttention(objective, guide.weight, guide.deviation)
     return objective

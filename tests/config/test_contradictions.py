@@ -59,11 +59,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("data.corpora={a: {tsv: a}}",), {"data.corpora.a": "mix"}),
     (("data.test={tsv: t, tag: <t>}",), {"data.test.tag": "training"}),
     # training
-    (
-        ("training.guided_attention={}", "data.reverse_source=true"),
-        {"training.guided_attention": "reverse_source"},
-    ),
-    ((attention("none"), "training.guided_attention={}"), {"training.guided_attention": "none"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
     # decoding
     (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),
@@ -106,7 +101,6 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", NARROW),
-        ("training.guided_attention={}", "training.scheduled_sampling={}"),
         ("training.validation.metric=aer", "evaluation.gold={source: s, target: t, links: l}"),
     ],
 )

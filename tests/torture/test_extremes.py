@@ -61,7 +61,6 @@ EXTREMES = {
         "{k: 1, output: argmax}",
         "{k: 1e30}",
     ],
-    "training.guided_attention": ["{weight: 1e30, deviation: 0.01}"],
     "training.clip": ["null", "1e-300", "1e30"],
     "training.validation.patience": ["1", str(10**18 - 1)],
     "training.validation.beam_size": ["7", "1000"],

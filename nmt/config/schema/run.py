@@ -125,14 +125,8 @@ class Config(Section):
             given = isinstance(self.tokenizer, GivenTokenizer)
             share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
             yield Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'")
-        if isinstance(self.model.attention, NoAttention) and self.training.guided_attention:
-            text = "needs attention weights, and model.attention.type is 'none'; leave it out, or choose an attention"
-            yield Problem("training.guided_attention", text)
         if isinstance(self.tokenizer, LearnedTokenizer) and self.tokenizer.dropout and self.tokenizer.type != "bpe":
             yield Problem("tokenizer.dropout", f"'{self.tokenizer.type}' has no merges; leave it out, or use type bpe")
-        if self.training.guided_attention and self.data.reverse_source:
-            text = "needs both texts in one order, and data.reverse_source reverses the source; leave one out"
-            yield Problem("training.guided_attention", text)
         gold = self.evaluation.gold is not None and not isinstance(self.model.attention, NoAttention)
         if self.training.validation.metric == "aer" and not gold:
             text = "'aer' needs an attention, and in evaluation.gold the links that it is compared with"

@@ -45,15 +45,6 @@ class ScheduledSampling(Section):
     """How the network's own output is chosen."""
 
 
-class GuidedAttention(Section):
-    """Penalty 1 - exp(-(t/T - s/S)² / (2 deviation²)) of attention far from the diagonal (Tachibana et al. 2018)."""
-
-    weight: Positive = 1.0
-    """Factor of the penalty."""
-    deviation: Annotated[float, Field(ge=0.01, le=100)] = 0.2
-    """Distance from the diagonal, as a share of the sentence."""
-
-
 class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
@@ -69,8 +60,6 @@ class Training(Section):
     """Share of the target distribution that is spread over the vocabulary."""
     scheduled_sampling: ScheduledSampling | None = None
     """Replace a growing share of the references in the decoder's input by the network's own outputs."""
-    guided_attention: GuidedAttention | None = None
-    """Add a term to the loss that pulls the attention to the diagonal."""
     clip: Positive | None = 1.0
     """Largest norm of the gradient of all parameters."""
     validation: Validation = Validation()
