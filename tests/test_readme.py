@@ -111,7 +111,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / language).mkdir()
         shutil.copy("train.en", language)
         shutil.copy("train.fr", f"{language}/train.{language}")
-    shutil.copy("train.fr", "news.fr")
+    for name in ("new.en", "new.fr", "news.fr"):
+        shutil.copy(f"train.{name[-2:]}", name)
     small = load_config(ROOT / "configs/small.yaml", SMALLER)
     [printed] = blocks(README, "yaml")
     assert Data.model_validate(yaml.safe_load(printed)["data"]) == small.data, "what is printed is what is copied"
@@ -142,7 +143,7 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
     follow(COMMANDS)
     for teacher in ("teacher-1", "teacher-2"):
         shutil.copytree("runs/en-fr", f"runs/{teacher}")
-    follow(GUIDE.partition("\n## Back-translation\n")[2])
+    follow(GUIDE.partition("\n## Adapt a system\n")[2])
     for program in blocks(README, "python"):
         exec(compile(program, "README.md", "exec"), {})
     torch.set_num_threads(threads)

@@ -61,7 +61,12 @@ def prepare(config: Config, say: Say = silent) -> PreparedData:
     """
     data, options = config.data, config.tokenizer
     digests = _digests(data)
-    tokenizers = replace(_tokenizers(options, data, digests, say), reverse_source=data.reverse_source)
+    if (run := config.training.start_from) is None:
+        tokenizers = _tokenizers(options, data, digests, say)
+    else:
+        files = {side: f"{run}/tokenizer/{side}.model" for side in ("source", "target")}
+        tokenizers = _tokenizers(GivenTokenizer(type="given", **files), data, digests, say)
+    tokenizers = replace(tokenizers, reverse_source=data.reverse_source)
     recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout))
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     train = TrainingSet(

@@ -20,9 +20,9 @@ from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
 from nmt.files import read_json
 from nmt.messages import Result, Say
-from nmt.runs.changes import LENGTH, WITHOUT_EFFECT
+from nmt.runs.changes import LENGTH, WITHOUT_EFFECT, refuse_other_config
 from nmt.runs.directory import RunDirectory
-from nmt.training.opening import is_finished, refuse_fewer_updates, refuse_other_config
+from nmt.training.opening import is_finished, refuse_fewer_updates
 from nmt.training.progress import Progress
 
 Options = tuple[str, ...]
@@ -175,7 +175,8 @@ def prepare_all(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> set[
             say(text)
 
     new = [run.config for run in plan.runs if "--resume" not in unfinished.get(run.label, ("--resume",))]
-    for config in {json.dumps([each.data.model_dump(), each.tokenizer.model_dump()]): each for each in new}.values():
+    keys = (json.dumps([each.data.model_dump(), each.tokenizer.model_dump(), each.training.start_from]) for each in new)
+    for config in dict(zip(keys, new, strict=True)).values():
         say_once(table(prepare(config, say_once).report))
     return {line for text in said for line in text.splitlines()}
 

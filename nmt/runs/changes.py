@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nmt.config import Config
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, ConfigError
 from nmt.files import read_json
 from nmt.messages import Say
 from nmt.runs.directory import RunDirectory
@@ -70,6 +70,33 @@ def changes_to(manifest: Mapping[str, Any], config: Config, update: int = 0) -> 
         for key in sorted(before.keys() | now.keys())
         if before.get(key) != now.get(key) and key != "output"
     ]
+
+
+def differences(manifest: Mapping[str, Any], config: Config, allowed: Iterable[str]) -> list[str]:
+    """Say in which keys, except those that are ``allowed``, a configuration differs from that in a manifest."""
+    changed = {change.key: change for change in changes_to(manifest, config)}
+    # a section of another type has other keys
+    others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
+    return [
+        f"{key} was {as_yaml(change.old)} and is now {as_yaml(change.new)}"
+        for key, change in changed.items()
+        if not is_one_of(key, allowed)
+        and not any(key.startswith(section) and key != f"{section}type" for section in others)
+    ]
+
+
+def refuse_other_config(
+    run: RunDirectory, config: Config, allowed: Iterable[str] = (*WITHOUT_EFFECT, *LENGTH, *COURSE)
+) -> None:
+    """Raise ConfigError that lists the keys, except those that are ``allowed``, in which a configuration differs from
+    the one with which a run was trained."""
+    if changed := differences(read_manifest(run), config, allowed):
+        raise ConfigError(
+            *changed,
+            f"{run.path}: a run resumes with the configuration it started with, but for learning rate, schedule, "
+            f"batch size, dropout, patience and length; restore it, or train "
+            f"another run, without --resume: nmt-train --config {run.config} --output NEW",
+        )
 
 
 def read_manifest(run: RunDirectory) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from nmt.training import opening, train
 from nmt.training.machine import set_up
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
+from nmt.training.starting import started_from
 from nmt.training.trainer import Trainer
 from nmt.translation.searching import lines_for
 
@@ -53,9 +54,10 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         device = set_up(config.device, config.threads)
         data = config.data.model_copy(update={"cache": str(Path(folder, "cache"))})
         short = _one_update(config.model_copy(update={"data": data, "output": str(Path(folder, "run"))}))
-        whole, done = prepare(short, rehearse), Progress()
+        whole, done = prepare(started_from(short, run.path) if resume else short, rehearse), Progress()
         say(table(whole.report))
         if resume:
+            short = started_from(short, None)
             facts = opening.facts_of(config, whole)
             _, done = opening.resumed_progress(run, config.training.updates, facts, say)
             say(f"{run.path} can be resumed after update {done.update}")

@@ -1,7 +1,7 @@
 """The run directory at the start of training: refused, created, or opened to resume."""
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -19,12 +19,13 @@ from nmt.evaluation.metrics import metric_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import write_json, write_text
 from nmt.messages import Say
-from nmt.runs.changes import COURSE, LENGTH, WITHOUT_EFFECT, as_yaml, changes_to, flat, is_one_of, read_manifest
+from nmt.runs.changes import as_yaml, changes_to, flat, is_one_of, read_manifest, refuse_other_config
 from nmt.runs.directory import RunDirectory, existing_run_error, run_directory
 from nmt.runs.metrics import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
 from nmt.training.machine import Machine
 from nmt.training.progress import Progress
+from nmt.training.starting import refuse_other_parts
 from nmt.training.world import World
 
 
@@ -36,6 +37,8 @@ def find_run(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
     run = run_directory(config, resume=resume, overwrite=overwrite)
     if resume:
         refuse_other_config(run, config)
+    else:
+        refuse_other_parts(config)
     return run
 
 
@@ -157,29 +160,6 @@ def facts_of(config: Config, prepared: PreparedData) -> dict[str, Any]:
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-def refuse_other_config(
-    run: RunDirectory, config: Config, allowed: Sequence[str] = (*WITHOUT_EFFECT, *LENGTH, *COURSE)
-) -> None:
-    """Raise ConfigError that lists the keys, except those that are ``allowed``, in which a configuration differs from
-    the one with which a run was trained."""
-    changed = {change.key: change for change in changes_to(read_manifest(run), config)}
-    # a section of another type has other keys
-    others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
-    differences = [
-        f"{key} was {as_yaml(change.old)} and is now {as_yaml(change.new)}"
-        for key, change in changed.items()
-        if not is_one_of(key, allowed)
-        and not any(key.startswith(section) and key != f"{section}type" for section in others)
-    ]
-    if differences:
-        raise ConfigError(
-            *differences,
-            f"{run.path}: a run resumes with the configuration it started with, but for learning rate, schedule, "
-            f"batch size, dropout, patience and length; restore it, or train "
-            f"another run, without --resume: nmt-train --config {run.config} --output NEW",
-        )
 
 
 def refuse_fewer_updates(updates: int, progress: Progress) -> None:

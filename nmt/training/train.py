@@ -27,6 +27,7 @@ from nmt.training.machine import Machine, Trial, set_up, settled
 from nmt.training.objective import objective_of
 from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
 from nmt.training.reports import Log, summary
+from nmt.training.starting import start, started_from
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator, gold_pairs
 from nmt.training.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
@@ -78,7 +79,7 @@ def train(
     say = say if world.writes else silent
     run = RunDirectory(on_writer(world, lambda: str(find_run(config, resume=resume, overwrite=overwrite).path)))
     device = set_up(config.device, config.threads)
-    prepared = in_turn(world, lambda: prepare(config, say))
+    prepared = in_turn(world, lambda: prepare(started_from(config, run.path) if resume else config, say))
     if not resume:
         say(table(prepared.report))
     how = {"resume": resume, "overwrite": overwrite}
@@ -105,6 +106,8 @@ def train_on(
     begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
     torch.manual_seed(config.seed)
     model = build_model(config.model, *prepared.tokenizers.sizes)
+    if (other := config.training.start_from) is not None and not resume:
+        facts["start_from"] = on_writer(world, lambda: start(model, other, say))
     if world.size > 1:  # the same weights in all processes: another processor may have rounded otherwise
         model.load_state_dict(share_tensors(world, model.state_dict))
     trial = Trial(model, config.model.attention, config.training, prepared)

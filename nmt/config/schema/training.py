@@ -13,6 +13,7 @@ from nmt.config.schema.base import (
     Positive,
     Section,
     Size,
+    Text,
 )
 from nmt.config.schema.optimizer import Adam, AnyOptimizer, AnySchedule, ConstantSchedule
 
@@ -48,6 +49,8 @@ class ScheduledSampling(Section):
 class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
+    start_from: Text | None = None
+    """Run whose tokenizer and best weights training starts from."""
     updates: Size
     """Updates in total; training prints how many epochs they are."""
     batch_tokens: Pieces = 2048
