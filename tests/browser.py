@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("selenium", reason="selenium is not installed: pip install -e '.[dev]'")
@@ -18,6 +19,9 @@ pytest.importorskip("selenium", reason="selenium is not installed: pip install -
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
+from selenium.webdriver.common.actions.interaction import POINTER_TOUCH
+from selenium.webdriver.common.actions.pointer_input import PointerInput
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
@@ -100,10 +104,39 @@ class Page:
         (actions.key_down(held).send_keys(*keys).key_up(held) if held else actions.send_keys(*keys)).perform()
 
     def size(self, width: int, theme: str = "light") -> None:
-        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 900}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    @contextmanager
+    def touched(self, width: int) -> Iterator[None]:
+        """Emulate a screen of this width that is touched."""
+        self.size(width)
+        emulate = partial(self.driver.execute_cdp_cmd, "Emulation.setTouchEmulationEnabled")
+        emulate({"enabled": True, "maxTouchPoints": 1})
+        yield
+        emulate({"enabled": False})
+
+    def touch(self, selector: str, to: float | None = None) -> None:
+        """Scroll to an element as a browser does, and tap its middle, or drag from there to a share of its width."""
+        script = """
+            const node = document.querySelector(arguments[0]);
+            node.scrollIntoView({block: "nearest"});
+            const { x, y, width, height } = node.getBoundingClientRect();
+            return [x, y + height / 2, width];
+        """
+        left, y, width = self.js(script, selector)
+        mouse = PointerInput(POINTER_TOUCH, "finger")  # type: ignore[no-untyped-call]
+        actions = ActionBuilder(self.driver, mouse=mouse, duration=0)  # one command: a slow finger would hold, not tap
+        finger: Any = actions.pointer_action
+        finger.move_to_location(int(left + width / 2), int(y)).pointer_down()
+        for share in [] if to is None else np.linspace(0.5, to, 9).tolist():
+            finger.move_to_location(int(left + share * width), int(y))
+        if to is not None:
+            finger.pause(0.2)  # a finger that lifts while it moves flings, and a tap stops the fling
+        finger.pointer_up()
+        actions.perform()
 
     def choose(self, label: str, text: str) -> None:
         """Choose an entry of the drop-down list of the panel that is shown."""

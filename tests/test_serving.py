@@ -62,7 +62,7 @@ class Fake:
                 raise
         if "fail" in lines:
             raise RuntimeError("as if out of memory")
-        return [(upper(line), "too long" if line == "long" else None) for line in lines]
+        return [(upper(line), "too long" if line == "long" else None, None) for line in lines]
 
 
 class Reply(NamedTuple):
@@ -248,7 +248,7 @@ def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> No
 
     def answered(asked: Sequence[str], request: Request, check_stop: Callable[[], None]) -> Answer:
         lines.extend(asked)
-        return [(upper("a" * 10_000), None) for _ in asked]
+        return [(upper("a" * 10_000), None, None) for _ in asked]
 
     with serving(answered, replace(LIMITS, connections=20, arrival=60.0)) as client, contextlib.ExitStack() as stack:
         for _ in range(30):
@@ -267,7 +267,7 @@ def test_an_answer_that_nobody_reads_is_dropped() -> None:
 
     def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
         translated.set()
-        return [(upper("a" * (1 << 25)), None)]
+        return [(upper("a" * (1 << 25)), None, None)]
 
     with (
         serving(answered, replace(LIMITS, reading=0.2)) as client,
@@ -330,7 +330,7 @@ def queued(translate: Fake, limits: Limits, requests: Sequence[Request], given_u
         translate.gate.set()
         found = await asyncio.gather(*tasks, return_exceptions=True)
         await worker
-        return [[each.text for each, _ in one] if isinstance(one, list) else one for one in found]
+        return [[each.text for each, *_ in one] if isinstance(one, list) else one for one in found]
 
     return asyncio.run(main())
 
@@ -390,22 +390,23 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
         assert found["score"] == pytest.approx(expected.score, abs=1e-4)
         assert expected.attention is not None
         assert found["attention"] == pytest.approx(expected.attention, abs=2e-4)
+        candidates = [dict(each) for each in found["candidates"]]
+        chosen = [each[piece] for each, piece in zip(candidates, found["pieces"], strict=True)]
+        assert np.log(chosen).sum() == pytest.approx(expected.hypotheses[0].log_probability, abs=0.01 * len(chosen))
+        assert all(list(each.values())[:5] == sorted(each.values(), reverse=True)[:5] for each in candidates)
 
 
-def test_weights_are_joined_to_words_and_an_answer_has_not_too_many() -> None:
+def test_an_answer_has_weights_but_not_too_many() -> None:
     weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.1, 0.4], [0.0, 0.0, 1.0]], np.float32)
 
     def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
         best = TranslatedHypothesis("xy", -1.0, -1.0, ["▁x", "y", "</s>"], weights)
-        return [(Translation(line, ["▁ab", "c", "</s>"], [best]), None) for line in lines]
+        return [(Translation(line, ["▁ab", "c", "</s>"], [best]), None, []) for line in lines]
 
     with serving(answered, replace(LIMITS, weights=20)) as client:
         first, second, third = client.translate({"text": ["abc"] * 3, "attention": True}).content["translations"]
-    assert first == second and third["attention"] is third["words"] is None and "20 weights" in third["warning"]
+    assert first == second and third["attention"] is third["candidates"] is None and "20 weights" in third["warning"]
     assert first["attention"] == pytest.approx(weights, abs=1e-4) and first["source_pieces"] == ["▁ab", "c", "</s>"]
-    words = first["words"]
-    assert (words["source"], words["target"]) == (["abc", "</s>"], ["xy", "</s>"])
-    assert np.array(words["attention"]) == pytest.approx(np.array([[0.45, 0.55], [0.0, 1.0]]), abs=1e-4)
 
 
 def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:

@@ -107,6 +107,29 @@ def test_a_weight_is_given_and_taken_back(page: Page, live: Path) -> None:
     assert page.text(f"{PANEL} .translations") in whole
 
 
+@pytest.mark.parametrize("width", [390, 820])
+def test_a_weight_is_dragged_and_taken_back_by_touch(page: Page, live: Path, width: int) -> None:
+    with page.touched(width):
+        opened(page, live, at(beam=1, unit="pieces"))
+        own = painted(page, 5)
+        page.touch(f"{PANEL} .heat tbody tr:nth-child(2) td:nth-child(4)")
+        page.until("return location.hash.includes('step=2') && location.hash.includes('cell=3')")
+        page.touch(f"{PANEL} .clamp input", to=0.98)
+        page.until("return location.hash.includes('clamps=1')")
+        settled(page)
+        weight = float(page.text(f"{PANEL} .clamp .slider strong"))
+        assert weight > 0.9
+        assert painted(page, len(page.all(f"{PANEL} .heat tbody tr")))[1, 2] == pytest.approx(weight, abs=0.005)
+        page.touch(f"{PANEL} .changes button")  # it is above: the navigation must not cover it
+        page.until("return !location.hash.includes('clamps')")
+        settled(page)
+        np.testing.assert_array_equal(painted(page, 5), own)
+        page.touch(f"{PANEL} .candidates button")
+        page.until("return location.hash.includes('prefix=')")
+        page.touch(f"{PANEL} .look label:nth-child(2) input")
+        page.until("return location.hash.includes('look=beam')")
+
+
 def test_the_networks_own_weights_change_nothing(page: Page, live: Path) -> None:
     opened(page, live, at(beam=1, unit="pieces"))
     own = painted(page, 5)

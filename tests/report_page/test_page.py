@@ -132,7 +132,7 @@ def test_the_explorer_by_the_tab_key(page: Page, path: Path) -> None:
         assert name, (tag, kind)
         stops.append(kind or tag)
     explorer = ["combobox", "button", "button", "select-one", "radio", "range", "option", "button", "button"]
-    assert stops == [*explorer, "region", "gridcell", *["a"] * len(REPORT.systems), "summary"]
+    assert stops == [*explorer, "gridcell", *["a"] * len(REPORT.systems), "summary"]
     names = "return [...document.querySelectorAll(arguments[0])].map((node) => node.labels[0].textContent)"
     assert page.js(names, "section[data-panel=attention] input[type=range]") == ["Temperature 1 (as trained)"]
 

@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,12 +16,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from nmt.evaluation.alignment import Weights, labelled_weights
-from nmt.evaluation.writing import has_words
-from nmt.pages import policy
+from nmt.pages import bundled, policy, read
 from nmt.pages.serving.batches import LIKE, Answer, Batches, Limits, Refused, Translate, parse
 from nmt.pages.serving.server import LOCAL
-from nmt.translation.results import Translation
 
 
 @dataclass(frozen=True)
@@ -46,9 +41,9 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Seque
             machine (DNS rebinding) calls it by that name.
     """
     batches = Batches(translate, limits)
-    page = files("nmt.pages.serving").joinpath("page.html").read_text("utf-8")
-    [inlined] = re.findall(r"<style>(.*?)</style>.*<script>(.*?)</script>", page, re.DOTALL)
-    allowed = policy(*inlined, "connect-src 'self'", "frame-ancestors 'none'")
+    style, script = read("web/parts/parts.css"), bundled("serving/page.js")
+    page = read("serving/page.html").replace("{style}", style).replace("{script}", script)
+    allowed = policy(style, script, "connect-src 'self'", "frame-ancestors 'none'")
 
     @contextlib.asynccontextmanager
     async def working(_: Starlette) -> AsyncIterator[None]:
@@ -66,7 +61,7 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Seque
             answer = await _wait(request, batches.answer(wanted), limits)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody receives it
-        return await asyncio.to_thread(_response, answer, wanted.attention, limits, about)
+        return await asyncio.to_thread(_response, answer, wanted.attention, limits)
 
     async def health(_: HttpRequest) -> Response:
         return JSONResponse({"status": "ok", **asdict(about), "waiting": batches.waiting})
@@ -122,36 +117,19 @@ async def _wait(request: HttpRequest, answer: Coroutine[Any, Any, Answer], limit
         left.cancel()
 
 
-def _response(answer: Answer, attention: bool, limits: Limits, about: About) -> Response:
+def _response(answer: Answer, attention: bool, limits: Limits) -> Response:
     contents, weights = [], 0
-    for translation, problem in answer:
+    for translation, problem, candidates in answer:
         content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
         if problem is not None:
             content["warning"] = problem
         if attention:
-            found = translation.attention
+            found, listed = translation.attention, candidates
             if found is not None and (weights := weights + found.size) > limits.weights:
-                found = None
+                found = listed = None
                 content.setdefault("warning", f"no attention: an answer has up to {limits.weights:,} weights")
-            content |= _attention(translation, found, about)
+            rounded = None if found is None else found.astype(float).round(4).tolist()
+            content |= {"source_pieces": translation.source_pieces, "pieces": translation.pieces}
+            content |= {"attention": rounded, "candidates": listed}
         contents.append(content)
     return JSONResponse({"translations": contents})
-
-
-def _attention(translation: Translation, weights: Weights | None, about: About) -> dict[str, Any]:
-    """Return what a client receives for a line: weights are (pieces, source pieces), and those of words (target,
-    source): added over a source word's pieces, averaged over a target word's. Pieces stay where the language has no
-    spaces."""
-    source, target, pieces = translation.source, translation.text, (translation.source_pieces, translation.pieces)
-    found: dict[str, Any] = {"source_pieces": pieces[0], "pieces": pieces[1], "attention": None, "words": None}
-    if weights is not None:
-        words = has_words(about.source_language, source), has_words(about.target_language, target)
-        joined = labelled_weights(weights, *pieces, source, target, words=words)
-        found["attention"] = _rounded(weights)
-        found["words"] = {"source": joined.source, "target": joined.target, "attention": _rounded(joined.weights)}
-    return found
-
-
-def _rounded(weights: Weights) -> list[list[float]]:
-    found: list[list[float]] = weights.astype(float).round(4).tolist()
-    return found

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
+import torch
 from pydantic import BeforeValidator, Field, ValidationError
 from starlette.exceptions import HTTPException
 
 from nmt.config.problems import explain, show
 from nmt.config.schema import Section
+from nmt.data.batching import pad_source
 from nmt.errors import ConfigError, Stopped
 from nmt.translation.results import Translation
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
 LOG = logging.getLogger(__name__)
+LISTED = 5
+"""Candidates of each piece."""
 LIKE = '{"text": "one line"} or {"text": ["line", "line"], "beam_size": 5, "attention": true}'
 """A valid request, for messages."""
 
@@ -114,8 +118,10 @@ def parse(body: bytes, limits: Limits) -> Request:
 
 # --- the queue --------------------------------------------------------------------------------------------------------
 
-Answer = list[tuple[Translation, str | None]]
-"""The translation of each line, and what is wrong with the line, if anything."""
+Candidates = list[list[tuple[str, float]]]
+"""For each piece of a translation the likeliest pieces at its place, and itself, with their probabilities."""
+Answer = list[tuple[Translation, str | None, Candidates | None]]
+"""The translation of each line, what is wrong with the line, if anything, and candidates if attention is wanted."""
 Translate = Callable[[Sequence[str], Request, CheckStop], Answer]
 """Translates a batch: the lines of several requests that ask for the same, and one of these requests. It calls
 ``check_stop`` now and then, which raises Stopped when nobody waits any more."""
@@ -133,10 +139,34 @@ def translating(translator: Translator, chosen: Mapping[str, Any]) -> Translate:
                 raise
             raise Refused(400, f"beam_size {asked.beam_size}: {error}") from None
         problems: dict[int, str] = {}
-        found = translator.stream(lines, options, warn=problems.__setitem__, check_stop=check_stop)
-        return [(each, problems.get(place)) for place, each in enumerate(list(found), 1)]
+        found = list(translator.stream(lines, options, warn=problems.__setitem__, check_stop=check_stop))
+        listed = [candidates(translator, each, check_stop) if asked.attention else None for each in found]
+        return [(each, problems.get(place), listed[place - 1]) for place, each in enumerate(found, 1)]
 
     return translate
+
+
+@torch.inference_mode()
+def candidates(translator: Translator, translation: Translation, check_stop: CheckStop) -> Candidates:
+    """Return the candidates of each piece of the best translation."""
+    check_stop()
+    source, target, searchable = translator.tokenizers.source, translator.tokenizers.target, translator.searchable
+    found: Candidates = []
+    if not translation.source_pieces:
+        return found  # a blank line, which no model reads
+    ids = [source.piece_id(piece) for piece in translation.source_pieces[:-1]]
+    read, lengths = pad_source([ids], translator.specials)
+    with searchable.searching():
+        state = searchable.start(searchable.encode(read.to(translator.device), lengths))
+        previous = translator.specials.target_bos
+        for piece in translation.pieces:
+            log_probs, state, _ = searchable.step(torch.tensor([previous], device=translator.device), state)
+            previous = target.piece_id(piece)
+            best = log_probs[0].topk(min(LISTED, target.size)).indices.tolist()
+            listed = [*best, *({previous} - {*best})]
+            probabilities = log_probs[0, listed].exp().tolist()
+            found.append([(name, round(p, 4)) for name, p in zip(target.pieces(listed), probabilities, strict=True)])
+    return found
 
 
 @dataclass(eq=False)

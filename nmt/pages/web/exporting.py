@@ -34,9 +34,10 @@ def export_web(run: str | Path, output: Path) -> int:
     for name, content in parts.items():
         write_bytes(output / name, content)
     with as_file(files("nmt.pages.web")) as web:
-        shutil.copytree(web / "engine", output / "engine", dirs_exist_ok=True)
-        for name in ("index.html", "README.md"):
-            shutil.copy(web / "exported" / name, output / name)
+        for name in ("engine", "parts"):
+            shutil.copytree(web / name, output / name, dirs_exist_ok=True)
+        for path in (web / "page.js", *(web / "exported").iterdir()):
+            shutil.copy(path, output / path.name)
     return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
 
 

@@ -28,7 +28,13 @@ function namesOf(report, panel) {
   return kinds[panel] ?? {};
 }
 
-/** Read an address: {state, missing}. What is missing from the report is left out of the state, or replaced. @param {ReportData} report @param {string} fragment @param {string[]} panels */
+/**
+ * Read an address: {state, missing}. What is missing from the report is left out of the state, or replaced.
+ *
+ * @param {ReportData} report
+ * @param {string} fragment
+ * @param {string[]} panels
+ */
 export function readAddress(report, fragment, panels) {
   const state = parseState(fragment, panels);
   const [panel] = new URLSearchParams(fragment.replace(/^#/, "")).keys();
@@ -45,7 +51,7 @@ export function readAddress(report, fragment, panels) {
   return { state, missing };
 }
 
-/** The name that is nearest as a number; the first where names are no numbers; "" where there are none. @param {string} wanted @param {string[]} names */
+/** The nearest as a number, the first where names are no numbers, or "". @param {string} wanted @param {string[]} names */
 function nearest(wanted, names) {
   const distance = (/** @type {string} */ name) => Math.abs(Number(name) - Number(wanted));
   return names.reduce((best, name) => (distance(name) < distance(best) ? name : best), names[0] ?? "");

@@ -17,14 +17,11 @@ export function attentionPanel(report, go) {
   /** @type {ReturnType<typeof exploredSentence>} */
   let model;
   let drawn = "";
+  const names = report.systems.map(({ name }) => name);
   const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
   const controls = {
     picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" })),
-    system: dropDown(
-      "System",
-      report.systems.map(({ name }) => [name, name]),
-      (system) => go({ system, step: "" }),
-    ),
+    system: dropDown("System", names, (system) => go({ system, step: "" })),
     view: dropDown("Layer and head", [], (view) => go({ view })),
     unit: unitSwitch((unit) => go({ unit, step: String(stepIn(model, unit) + 1) })),
     sharpness: slider(
@@ -68,8 +65,7 @@ export function attentionPanel(report, go) {
     const { sentence, system, views } = model;
     controls.picker.set(sentence);
     controls.system.set(system);
-    const options = views.map((each) => [each, each]);
-    controls.view.set(model.view, options);
+    controls.view.set(model.view, views);
     controls.view.node.hidden = views.length < 2;
     heading.replaceChildren(
       `Sentence ${sentence.id}`,

@@ -128,17 +128,13 @@ export function beamView(branch) {
         node.fate === "dies" ? element("span", { class: "dead", "aria-hidden": "true" }, "×") : null,
       );
     });
-    const edges = nodes.slice(1).map((node) => {
-      const up = /** @type {BeamNode} */ (node.parent);
-      return { from: [up.step - 1, up.lane], to: [node.step - 1, node.lane], best: node.lane === 0 };
-    });
     const [columns, lanes] = [
       Math.max(...nodes.map(({ step }) => step)),
       Math.max(...nodes.map(({ lane }) => lane)) + 1,
     ];
     tree.style.setProperty("--columns", String(columns));
     tree.style.setProperty("--lanes", String(lanes));
-    tree.replaceChildren(lines(edges, columns, lanes), ...buttons);
+    tree.replaceChildren(lines(nodes, columns, lanes), ...buttons);
     if (buttons.length) buttons[0].tabIndex = 0;
     tree.onkeydown = (event) => move(event, nodes.slice(1), buttons);
     tell(nodes.filter(({ lane }) => lane === 0).at(-1));
@@ -191,11 +187,11 @@ function move(event, nodes, buttons) {
 /**
  * The lines from piece to piece, in units of columns and lanes.
  *
- * @param {{from: number[], to: number[], best: boolean}[]} edges
+ * @param {BeamNode[]} nodes
  * @param {number} columns
  * @param {number} lanes
  */
-function lines(edges, columns, lanes) {
+function lines(nodes, columns, lanes) {
   const make = (/** @type {string} */ tag, /** @type {Record<string, string>} */ attributes) => {
     const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
     for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -206,14 +202,11 @@ function lines(edges, columns, lanes) {
     preserveAspectRatio: "none",
     "aria-hidden": "true",
   });
-  for (const {
-    from: [x, y],
-    to: [u, v],
-    best,
-  } of edges) {
-    if (x < 0) continue;
-    const path = `M${x + 0.5} ${y + 0.5}C${x + 1} ${y + 0.5} ${u} ${v + 0.5} ${u + 0.5} ${v + 0.5}`;
-    picture.append(make("path", { d: path, class: best ? "best" : "" }));
+  for (const { parent, step, lane } of nodes) {
+    if (!parent?.parent) continue; // no line leads from the root
+    const [x, y, u, v] = [parent.step - 0.5, parent.lane + 0.5, step - 0.5, lane + 0.5];
+    const path = `M${x} ${y}C${x + 0.5} ${y} ${u - 0.5} ${v} ${u} ${v}`;
+    picture.append(make("path", { d: path, class: lane === 0 ? "best" : "" }));
   }
   return picture;
 }

@@ -7,31 +7,6 @@ import { mean } from "../../web/parts/numbers.js";
 /** {node, draw(model)}. */
 export function coverageView() {
   const node = element("div", { class: "coverage" });
-  const bars = (
-    /** @type {string} */ title,
-    /** @type {string} */ note,
-    /** @type {[string, number][]} */ values,
-    most = 1,
-  ) =>
-    element(
-      "section",
-      {},
-      element("h4", {}, title),
-      element("p", { class: "note" }, note),
-      element(
-        "ol",
-        { class: "bars" },
-        values.map(([word, value]) =>
-          element(
-            "li",
-            {},
-            element("bdi", {}, word),
-            element("span", { class: "bar", "aria-hidden": "true", css: { "--w": Math.min(value / most, 1) } }),
-            element("span", { class: "count" }, value.toFixed(2)),
-          ),
-        ),
-      ),
-    );
   return {
     node,
     /** @param {Model} model */
@@ -43,24 +18,34 @@ export function coverageView() {
         return;
       }
       const { read, entropies } = coverageOf(model);
-      const named = (/** @type {string[]} */ words, /** @type {number[]} */ values) =>
-        words.map((word, k) => /** @type {[string, number]} */ ([word, values[k]]));
+      const most = Math.log2(model.positions);
+      const covered =
+        "The sum of a source word’s weights over all output pieces: near 0 was never read, far above its pieces more than once.";
+      const spread = `Bits of the weights while a word was written: 0 is one source piece, ${most.toFixed(2)} all alike.`;
       node.replaceChildren(
-        bars(
-          "Coverage",
-          "The sum of a source word’s weights over all output pieces: near 0 was never read, far above its pieces more than once.",
-          named(model.columns, read),
-          Math.max(...read, 1),
-        ),
-        bars(
-          "Entropy",
-          `Bits of the weights while a word was written: 0 is one source piece, ${Math.log2(model.positions).toFixed(2)} all alike.`,
-          named(model.rows, entropies),
-          Math.log2(model.positions),
-        ),
+        bars("Coverage", covered, model.columns, read, Math.max(...read, 1)),
+        bars("Entropy", spread, model.rows, entropies, most),
       );
     },
   };
+}
+
+/**
+ * @param {string} title
+ * @param {string} note
+ * @param {string[]} words
+ * @param {number[]} values
+ * @param {number} most the value of a full bar
+ */
+function bars(title, note, words, values, most) {
+  const items = words.map((word, k) => [
+    element("bdi", {}, word),
+    element("span", { class: "bar", "aria-hidden": "true", css: { "--w": Math.min(values[k] / most, 1) } }),
+    element("span", { class: "count" }, values[k].toFixed(2)),
+  ]);
+  const rows = items.map((item) => element("li", {}, item));
+  const list = element("ol", { class: "bars" }, rows);
+  return element("section", {}, element("h4", {}, title), element("p", { class: "note" }, note), list);
 }
 
 /** The sum of each column's weights, and the mean entropy of each row's pieces. @param {Model} model */

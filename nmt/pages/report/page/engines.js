@@ -19,12 +19,12 @@ import { formatState } from "./state.js";
  * @typedef {Reading & Search} LiveReading
  */
 
-const REPLACED = "\0\r\x1b<";
+const REPLACED = "\0\r\x1b<"; // characters that have others in their place
 const LIVE_CANDIDATES = 5;
 /** Seconds after which a translation is given up: the page answers nothing else meanwhile. */
 const PATIENCE = 3;
 
-/** Unpack a part of the page: bytes, compressed by gzip, as characters of 7 bits. Some have others in their place. @param {string} id */
+/** Unpack a part of the page: bytes, compressed by gzip, in characters of 7 bits. @param {string} id */
 export function unpacked(id) {
   const text = byId(id).textContent ?? "";
   const bytes = new Uint8Array(Math.floor((text.length * 7) / 8));

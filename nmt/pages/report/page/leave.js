@@ -46,18 +46,10 @@ export function leaveView() {
         ...left.map(({ word }, k) => {
           const found = answers[k];
           const lost = found?.reading ? shareLost(whole.text, found.reading.text) : 0;
-          return element(
-            "li",
-            {},
-            element("del", { dir: "auto" }, word),
-            element("span", {
-              class: "bar",
-              role: "img",
-              "aria-label": `${Math.round(100 * lost)}% lost`,
-              css: { "--w": lost },
-            }),
-            found?.reading ? marked(found.reading.text, whole.text) : (found?.problem ?? "…"),
-          );
+          const label = `${Math.round(100 * lost)}% lost`;
+          const bar = element("span", { class: "bar", role: "img", "aria-label": label, css: { "--w": lost } });
+          const text = found?.reading ? marked(found.reading.text, whole.text) : (found?.problem ?? "…");
+          return element("li", {}, element("del", { dir: "auto" }, word), bar, text);
         }),
       );
     },

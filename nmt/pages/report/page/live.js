@@ -1,7 +1,7 @@
 // A sentence that a person types, under every system that translates in this page; and what follows from a change: of a
 // word, of weights, of the beginning. All of it is in the address.
 
-import { decimal, dropDown, element, labelled, segments, unitSwitch } from "../../web/parts/dom.js";
+import { decimal, dropDown, element, field, labelled, refill, segments, unitSwitch } from "../../web/parts/dom.js";
 import { modelOf } from "../../web/parts/model.js";
 import { marked } from "../../web/parts/numbers.js";
 import { stepView } from "../../web/parts/steps.js";
@@ -53,19 +53,11 @@ export function livePanel(report, go) {
 
   // --- what is shown ------------------------------------------------------------------------------------------------
 
-  const text = element("textarea", {
-    rows: "2",
-    dir: "auto",
-    spellcheck: "false",
-    on: { input: () => ((typed = true), go({ ...UNCHANGED, translate: oneLine(text.value) }, { replace: true })) },
+  const text = field("textarea", { rows: "2" }, (line) => {
+    typed = true;
+    go({ ...UNCHANGED, translate: oneLine(line) }, { replace: true });
   });
-  const begin = element("input", {
-    type: "text",
-    dir: "auto",
-    autocomplete: "off",
-    spellcheck: "false",
-    on: { input: () => beginWith(begin.value) },
-  });
+  const begin = field("input", { type: "text" }, beginWith);
   const controls = {
     beam: dropDown(
       "Beam",
@@ -195,7 +187,10 @@ export function livePanel(report, go) {
     const found = answers.get(requestKey(request));
     const plain = answers.get(requestKey(free(request.system)))?.reading;
     note.textContent = `On the right the log-probability. Underlined words differ from those of ${request.system}.`;
-    list.replaceChildren(...names.map((name) => rows(name, request, plain)).flat());
+    refill(
+      list,
+      names.flatMap((name) => rows(name, request, plain)),
+    );
     problem.textContent = blank ? "Type a sentence." : (found?.problem ?? cutNote(found?.reading));
     if (blank || found?.problem || !live.length) {
       below.hidden = true;
@@ -275,9 +270,10 @@ export function livePanel(report, go) {
     if (!source().trim()) return [row(link, "", "")];
     if (!reading) return [row(link, failed ?? "…", "")];
     const found = [own(reading, plain?.text ?? reading.text, link)];
-    const after = answers.get(requestKey(request))?.reading;
-    if (current && isChanged(request) && after) found.push(own(after, reading.text, "changed"));
-    return found;
+    if (!current || !isChanged(request)) return found;
+    const after = answers.get(requestKey(request));
+    const waiting = row("changed", after ? "" : "…", ""); // it keeps its place: nothing moves under a finger
+    return [...found, after?.reading ? own(after.reading, reading.text, "changed") : waiting];
   }
 
   /** What is changed, each with a button that takes it back. @param {LiveRequest} request @param {LiveReading} reading */
@@ -285,12 +281,9 @@ export function livePanel(report, go) {
     const button = (/** @type {string} */ label, /** @type {Record<string, string>} */ values) =>
       element("button", { type: "button", on: { click: () => go(values) } }, label);
     const count = [...clamps.keys()].filter((step) => step < reading.chosen.length).length;
-    changes.replaceChildren(
-      ...[
-        prefix.length ? button(`The beginning is given ×`, { prefix: "" }) : "",
-        count ? button(`${count} ${count > 1 ? "steps have" : "step has"} given weights ×`, { clamps: "" }) : "",
-      ].filter(Boolean),
-    );
+    const given = prefix.length ? [button("The beginning is given ×", { prefix: "" })] : [];
+    const weights = `${count} ${count > 1 ? "steps have" : "step has"} given weights ×`;
+    refill(changes, count ? [...given, button(weights, { clamps: "" })] : given);
   }
 
   return { body, update };

@@ -18,13 +18,8 @@ const all = (selector) => [...document.querySelectorAll(selector)].map((each) =>
 async function start() {
   /** @type {ReportData} */
   const report = await unpacked("data").json();
-  /** @type {Record<string, HTMLElement>} */
-  const sections = {};
-  /** @type {Record<string, HTMLAnchorElement>} */
-  const links = {};
-  for (const section of all("main > section")) sections[String(section.dataset.panel)] = section;
-  for (const link of all("nav a")) links[String(link.dataset.panel)] = /** @type {HTMLAnchorElement} */ (link);
-  const names = Object.keys(sections);
+  const [sections, links] = [all("main > section"), all("nav a")]; // in the same order
+  const names = links.map(({ dataset }) => String(dataset.panel));
   /** @type {Record<string, Panel>} */
   const panels = {};
   const notice = byId("notice");
@@ -38,7 +33,7 @@ async function start() {
     headingOf(place.state).focus();
   });
 
-  /** The state of an address. If the report lacks what it names, say so, and write the state that is shown instead. @param {string} fragment */
+  /** The state of an address. If the report lacks what it names, say so, and write what is shown. @param {string} fragment */
   function read(fragment) {
     const { state, missing } = readAddress(report, fragment, names);
     tell(missing);
@@ -62,14 +57,14 @@ async function start() {
     if (!PANELS[name]) return "";
     if (!panels[name]) {
       panels[name] = PANELS[name](report, go);
-      sections[name].append(...panels[name].body);
+      sections[names.indexOf(name)].append(...panels[name].body);
     }
     return panels[name].update(state);
   }
 
   const headingOf = (/** @type {State} */ { panel }) => byId(`${panel}-heading`);
 
-  /** Draw; if what had the focus in a panel is gone then, as another panel is shown, its heading gets the focus. @param {() => void} change */
+  /** Draw; if another panel is shown then, its heading gets the focus that was in a panel. @param {() => void} change */
   function keepFocus(change) {
     const before = document.activeElement;
     const inPanel = before?.closest("main");
@@ -83,14 +78,12 @@ async function start() {
 
   /** @param {State} state */
   function show(state) {
-    for (const name of names) {
-      sections[name].hidden = name !== state.panel;
-      if (name === state.panel) links[name].setAttribute("aria-current", "page");
-      else links[name].removeAttribute("aria-current");
-    }
-    const link = links[state.panel];
+    sections.forEach((section, k) => (section.hidden = names[k] !== state.panel));
+    for (const link of links) link.removeAttribute("aria-current");
+    const link = links[names.indexOf(state.panel)];
     const [list] = all("nav ul");
-    link.href = formatState(state);
+    link.setAttribute("aria-current", "page");
+    link.setAttribute("href", formatState(state));
     list.scrollLeft = link.offsetLeft - list.offsetLeft - 60; // on a narrow screen
     const about = draw(state.panel, state);
     document.title = [headingOf(state).textContent, about, report.title].filter(Boolean).join(" · ");
@@ -104,10 +97,10 @@ async function start() {
     frame = requestAnimationFrame(() => show(place.state));
   });
   window.addEventListener("beforeprint", () => {
-    for (const name of names) {
-      sections[name].hidden = false; // on paper all panels follow one another, each as it was left
-      if (name !== place.state.panel) draw(name, parseState(links[name].hash, names));
-    }
+    names.forEach((name, k) => {
+      sections[k].hidden = false; // on paper all panels follow one another, each as it was left
+      if (name !== place.state.panel) draw(name, parseState(links[k].getAttribute("href") ?? "", names));
+    });
   });
   window.addEventListener("afterprint", () => show(place.state));
 }

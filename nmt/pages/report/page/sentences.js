@@ -1,6 +1,6 @@
 // The test sentences as a list: best and worst, gains of one system over another, failures; filter, sort, search.
 
-import { decimal, dropDown, element, labelled, plainText, signed } from "../../web/parts/dom.js";
+import { decimal, dropDown, element, field, labelled, plainText, signed } from "../../web/parts/dom.js";
 import { marked } from "../../web/parts/numbers.js";
 import { explorerLink, failureTags, pairList } from "./rows.js";
 import { choice } from "./state.js";
@@ -41,22 +41,14 @@ export function sentencesPanel(report, go) {
     ["order", "Order of the test set"],
   ];
   const controls = {
-    system: dropDown(
-      "System",
-      names.map((name) => [name, name]),
-      (system) => go({ system }),
-    ),
+    system: dropDown("System", names, (system) => go({ system })),
     against: dropDown("Compared with", [], (against) => go({ against, sort: against ? "gain" : "" })),
     show: dropDown("Show", filters, (show) => go({ show })),
     sort: dropDown("Sort by", sorts(""), (sort) => go({ sort })),
   };
-  const search = element("input", {
-    type: "search",
-    placeholder: "words of any text",
-    autocomplete: "off",
-    spellcheck: "false",
-    on: { input: () => go({ search: search.value }, { replace: true }) },
-  });
+  const search = field("input", { type: "search", placeholder: "words of any text" }, (text) =>
+    go({ search: text }, { replace: true }),
+  );
   const count = element("p", { class: "note", role: "status" });
   const list = element("ol", { class: "sentences" });
   const all = Object.values(controls).map((control) => control.node);
@@ -77,7 +69,7 @@ export function sentencesPanel(report, go) {
       search: (state.search ?? "").trim().toLowerCase(),
     };
     controls.system.set(system);
-    controls.against.set(against, [["", "–"], ...names.filter((name) => name !== system).map((name) => [name, name])]);
+    controls.against.set(against, [["", "–"], ...names.filter((name) => name !== system)]);
     controls.show.set(query.show);
     controls.sort.set(query.sort, options);
     controls.sort.control.disabled = query.show === "extremes";
@@ -130,7 +122,13 @@ function textsOf(sentence) {
   ];
 }
 
-/** The best and the worst sentence of each bin of length, shortest bin first. @param {ReportData} report @param {Sentence[]} rows @param {Key} score */
+/**
+ * The best and the worst sentence of each bin of length, shortest bin first.
+ *
+ * @param {ReportData} report
+ * @param {Sentence[]} rows
+ * @param {Key} score
+ */
 function extremes(report, rows, score) {
   return report.bins.flatMap(({ low, high }) => {
     const members = rows

@@ -31,27 +31,58 @@ function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children)
   return node;
 }
 
+/**
+ * Give a node other children, unless nothing would change: what is pressed meanwhile stays, and so its click arrives.
+ *
+ * @param {HTMLElement} node
+ * @param {HTMLElement[]} children
+ */
+export function refill(node, children) {
+  const same = children.every((child, k) => child.isEqualNode(node.children[k]));
+  if (!same || children.length !== node.children.length) node.replaceChildren(...children);
+}
+
+/**
+ * A field whose text stays as it is typed.
+ *
+ * @template {"input" | "textarea"} Tag
+ * @param {Tag} tag
+ * @param {Record<string, any>} properties
+ * @param {(text: string) => void} typed
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function field(tag, properties, typed) {
+  const node = element(tag, { dir: "auto", autocomplete: "off", spellcheck: "false", ...properties });
+  node.addEventListener("input", () => typed(node.value));
+  return node;
+}
+
 /** A control with a visible label above it. @param {string} label @param {HTMLElement} control */
 export function labelled(label, control) {
   return element("label", { class: "control" }, element("span", {}, label), control);
 }
 
 /**
- * A drop-down list: {node, control, set(value, options)}; options are [value, text] pairs.
+ * A drop-down list: {node, control, set(value, options)}; an option is a [value, text] pair, or a text that is both.
  *
  * @param {string} label
- * @param {string[][]} options
+ * @param {Option[]} options
  * @param {(value: string) => void} choose
  */
 export function dropDown(label, options, choose) {
   const control = element("select", { on: { change: () => choose(control.value) } });
-  const fill = (/** @type {string[][]} */ pairs) =>
-    control.replaceChildren(...pairs.map(([value, text]) => element("option", { value }, text)));
+  const fill = (/** @type {Option[]} */ pairs) =>
+    control.replaceChildren(
+      ...pairs.map((each) => {
+        const [value, text = value] = [each].flat();
+        return element("option", { value }, text);
+      }),
+    );
   fill(options);
   return {
     node: labelled(label, control),
     control,
-    /** @param {string} value @param {string[][] | null} pairs */
+    /** @param {string} value @param {Option[] | null} pairs */
     set(value, pairs = null) {
       if (pairs) fill(pairs);
       control.value = value;

@@ -16,7 +16,7 @@ const [SMALLEST, LARGEST] = [16, 26];
  */
 export function heatMap({ point, leave, choose }) {
   const grid = element("table", { role: "grid", class: "heat" });
-  const node = element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": "Heat map" }, grid);
+  const node = element("div", { class: "scroll", role: "region", "aria-label": "Heat map" }, grid);
   /** @type {HTMLTableCellElement[][]} */
   let cells = [];
   /** @type {HTMLElement[]} */
@@ -27,7 +27,10 @@ export function heatMap({ point, leave, choose }) {
   /** Draw a sentence in `room` pixels. @param {Labels} labels @param {number} room */
   function draw(labels, room) {
     const { system, unit, rows: names, columns, sourceRtl, gold } = labels;
-    grid.setAttribute("aria-label", `Attention of ${system}: rows are target ${unit}, columns source ${unit}`);
+    grid.setAttribute(
+      "aria-label",
+      `Attention${system && ` of ${system}`}: rows are target ${unit}, columns source ${unit}`,
+    );
     grid.dir = sourceRtl ? "rtl" : "ltr";
     const head = (/** @type {string} */ text, /** @type {string} */ scope) =>
       element("th", { scope, role: scope === "col" ? "columnheader" : "rowheader" }, plainText(text));

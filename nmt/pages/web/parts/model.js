@@ -27,7 +27,7 @@ export function modelOf(
   const trained = typeof encoded === "string" ? decodeWeights(encoded, targetPieces.length) : (encoded ?? null);
   const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
-  const groups = joined ? targetWords : targetPieces.map((piece) => [piece]); // a row of the heat map, and a step, for each
+  const groups = joined ? targetWords : targetPieces.map((piece) => [piece]); // a row, a step, for each
   const { system = "", links = [], hard = false, sourceRtl = false } = others;
   return {
     output,
@@ -87,14 +87,20 @@ function piecesOf(words, word) {
   return wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
 }
 
-/** Links of words as links of all their pieces. @param {number[][]} links @param {string[][]} sourceWords @param {string[][]} targetWords */
+/**
+ * Links of words as links of all their pieces.
+ *
+ * @param {number[][]} links
+ * @param {string[][]} sourceWords
+ * @param {string[][]} targetWords
+ */
 function linksOfPieces(links, sourceWords, targetWords) {
   return links.flatMap(([source, target]) =>
     piecesOf(sourceWords, source).flatMap((column) => piecesOf(targetWords, target).map((row) => [column, row])),
   );
 }
 
-/** The pieces of each word; where words are not counted, each piece is one. @param {string[]} pieces @param {string} unit */
+/** The pieces of each word; in characters each piece is one. @param {string[]} pieces @param {string} unit */
 function wordsOf(pieces, unit) {
   /** @type {string[][]} */
   const words = [];
@@ -106,7 +112,7 @@ function wordsOf(pieces, unit) {
   return words;
 }
 
-/** What is counted in the language of a text: words, or characters where no spaces stand between words. @param {string} text */
+/** What a language counts: words, or characters if it writes no spaces. @param {string} text */
 export function unitOf(text) {
   return new RegExp(UNSPACED, "u").test(text) ? "characters" : "words";
 }

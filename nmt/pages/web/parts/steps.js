@@ -64,7 +64,13 @@ export function stepView({ point, leave, choose }) {
     output.replaceChildren(...spaced(options, starts));
   }
 
-  /** Show a step, a row of the heat map, and the weight of a column of it first. @param {Model} model @param {number} shown @param {number | null} column */
+  /**
+   * Show a step, and the weight of a column first.
+   *
+   * @param {Model} model
+   * @param {number} shown
+   * @param {number | null} column
+   */
   function light(model, shown, column) {
     at = model.step; // hovering does not move it
     options.forEach((option, number) => {
@@ -123,7 +129,13 @@ function spaced(nodes, pieces) {
   return nodes.flatMap((node, k) => (k && (pieces[k].startsWith("▁") || pieces[k] === "</s>") ? [" ", node] : [node]));
 }
 
-/** The source word that is pointed at, and those with most weight. @param {Model} model @param {number} step @param {number | null} column */
+/**
+ * The source word that is pointed at, and those with most weight.
+ *
+ * @param {Model} model
+ * @param {number} step
+ * @param {number | null} column
+ */
 function weightsInWords(model, step, column) {
   if (!model.weights) return ["This system has no attention: every step sees the same vector."];
   const best = model.weights[step]
@@ -184,7 +196,7 @@ function candidatesOf(model, place) {
   return element("ol", { class: "candidates", "aria-label": `Candidates of piece ${place + 1}` }, items);
 }
 
-/** What the output has of the word that a step may go on with; nothing in a language without spaces. @param {Model} model @param {number} step */
+/** What is there of the word that a step may go on with; nothing without spaces. @param {Model} model @param {number} step */
 function wordSoFar({ targetPieces, targetUnit }, step) {
   if (targetUnit !== "words") return "";
   const before = targetPieces.slice(0, step);
@@ -192,7 +204,7 @@ function wordSoFar({ targetPieces, targetUnit }, step) {
   return begin < 0 ? before.join("") : wordText(before.slice(begin));
 }
 
-/** A candidate as a reader expects it: without the mark where it begins a word, else behind the word that it continues. @param {string} begun @param {string} candidate */
+/** A candidate without its mark, or behind the word that it goes on with. @param {string} begun @param {string} candidate */
 function asWritten(begun, candidate) {
   return !begun || candidate.startsWith("▁") || isSymbol(candidate)
     ? shownPiece(candidate)

@@ -12,11 +12,15 @@ type Reading = {
   /** Weights by the name of a view, T x S; packed in a report. */
   attention: Record<string, number[][] | string>;
 };
+/** A value with its text, or a text that is its own value. */
+type Option = string | string[];
 /** What the engine or a server makes of a line. */
 type Translated = Pick<
   import("../engine/translator.js").Translation,
   "text" | "sourcePieces" | "pieces" | "candidates" | "probabilities" | "attention"
 >;
+/** A translation of a line that was typed. */
+type Line = Translated & { warning?: string };
 type Model = ReturnType<typeof import("./model.js").modelOf> & {
   /** Pieces that were given. */
   forced?: number;

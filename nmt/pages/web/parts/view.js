@@ -1,4 +1,4 @@
-// A translation step by step, with its heat map: the same in a report, in the page of a server, and in an exported page.
+// A translation step by step, with its heat map: in a report, in the page of a server, and in an exported page.
 
 import { element, figure } from "./dom.js";
 import { heatMap } from "./heatmap.js";

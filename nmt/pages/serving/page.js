@@ -1,0 +1,34 @@
+// The page of a server, which translates what is typed here.
+
+import { byId } from "../web/parts/dom.js";
+import { linesPage } from "../web/parts/lines.js";
+
+const PAUSE = 250; // milliseconds without a key before a request
+const SILENT = "The server does not answer.";
+
+/** @param {string} path @param {RequestInit} [request] */
+async function ask(path, request) {
+  const answer = await fetch(path, request).catch(() => Promise.reject(new Error(SILENT)));
+  const content = await answer.json();
+  if (!answer.ok) throw new Error(content.error);
+  return content;
+}
+
+/** @param {string[]} lines @param {AbortSignal} signal @returns {Promise<Line[]>} */
+async function translate(lines, signal) {
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ text: lines, attention: true });
+  const { translations } = await ask("translate", { method: "POST", headers, body, signal });
+  return translations.map((/** @type {any} */ { source_pieces: sourcePieces, ...others }) => ({
+    ...others,
+    sourcePieces,
+    probabilities: [], // the candidates have them
+  }));
+}
+
+byId("page").append(...linesPage(translate, PAUSE));
+byId("source").focus();
+ask("health").then(
+  ({ source_language: from, target_language: to, model }) => (byId("model").textContent = `${from} to ${to}: ${model}`),
+  (error) => (byId("status").textContent = error.message),
+);
