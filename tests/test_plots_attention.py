@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from nmt.evaluation.figures.attention import AttentionMap, draw_attention
+from nmt.evaluation.alignment import LabelledWeights
+from nmt.evaluation.figures.attention import draw_attention
 from nmt.evaluation.figures.style import plain, png
 from tests.figures import IGNORE_BOXES, NASTY, boxes, on_the_page
 
@@ -14,7 +15,7 @@ from tests.figures import IGNORE_BOXES, NASTY, boxes, on_the_page
 @IGNORE_BOXES
 def test_attention_shows_each_weight_under_its_pieces() -> None:
     weights = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
-    figure = draw_attention(AttentionMap(weights, ["▁a", "$b_", "</s>"], ["▁x", NASTY]))
+    figure = draw_attention(LabelledWeights(weights, ["▁a", "$b_", "</s>"], ["▁x", NASTY]))
     axes = figure.axes[0]
     np.testing.assert_array_equal(axes.images[0].get_array(), weights)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["▁a", "$b_", "</s>"]
@@ -25,7 +26,7 @@ def test_attention_shows_each_weight_under_its_pieces() -> None:
 
 def drawn(source: Sequence[str], target: Sequence[str], caption: Sequence[str] = ()) -> Figure:
     weights = np.random.default_rng(1).dirichlet(np.ones(len(source)), len(target))
-    return draw_attention(AttentionMap(weights, source, target), caption=caption)
+    return draw_attention(LabelledWeights(weights, source, target), caption=caption)
 
 
 @pytest.mark.parametrize(("source", "target"), [(12, 10), (1, 1), (3, 150), (150, 3)])

@@ -34,8 +34,8 @@ class LabelledWeights(NamedTuple):
     """Attention between the labels of two sides, with the end symbol: (target labels, source labels)."""
 
     weights: Weights
-    source: list[str]
-    target: list[str]
+    source: Sequence[str]
+    target: Sequence[str]
 
 
 def labelled_weights(

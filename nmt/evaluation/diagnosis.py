@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from nmt.evaluation.alignment import Weights
 from nmt.evaluation.by_length import PERCENTILES, SEED, Bin
@@ -44,18 +43,15 @@ def distance_from_diagonal(attention: Weights) -> float:
 
 
 def by_third(values: Sequence[float] | Weights) -> Floats:
-    """Average the first, second and last third of a sentence's values, (3,); NaN for an empty third.
+    """Average the values that are not NaN in the first, second and last third of a sentence, (3,); NaN for an empty
+    third.
 
     Value k of n belongs to the third that contains (k + 1/2) / n.
     """
-    thirds = third(np.arange(len(values)), len(values))
-    array = np.asarray(values, np.float64)
-    return np.array([array[thirds == k].mean() if (thirds == k).any() else np.nan for k in range(THIRDS)])
-
-
-def third(positions: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Return the third of ``count`` places that contains each position: 0, 1 or 2."""
-    return ((2 * positions + 1) * THIRDS // (2 * max(count, 1))).astype(np.int64)
+    array, count = np.asarray(values, np.float64), len(values)
+    thirds = (2 * np.arange(count) + 1) * THIRDS // (2 * max(count, 1))
+    parts = (array[(thirds == k) & ~np.isnan(array)] for k in range(THIRDS))
+    return np.array([part.mean() if part.size else np.nan for part in parts])
 
 
 def recall_by_third(
@@ -68,11 +64,7 @@ def recall_by_third(
     """
     words, there = _words(reference, unit), Counter(_words(hypothesis, unit))
     wanted = Counter(words)
-    recalls: list[list[float]] = [[], [], []]
-    for word, k in zip(words, third(np.arange(len(words)), len(words)).tolist(), strict=True):
-        if word not in function_words:
-            recalls[k].append(min(1.0, there[word] / wanted[word]))
-    return np.array([np.mean(each) if each else np.nan for each in recalls])
+    return by_third([np.nan if word in function_words else min(1.0, there[word] / wanted[word]) for word in words])
 
 
 def most_frequent(references: Sequence[str], count: int = FUNCTION_WORDS, unit: Unit = "words") -> frozenset[str]:

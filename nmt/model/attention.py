@@ -2,6 +2,9 @@
 
 Windows of the source are in local_attention.py, several heads and the attention of a Transformer in multi_head.py.
 
+Symbols: s_i is the state that queries the annotations h_j. In Bahdanau et al. 2015 it is the state before the update,
+s_{i-1}; Luong et al. 2015 query after it, and write h_t for the state and h_s with a bar for an annotation.
+
 Shapes: B sentences, S source positions, Q queries of each sentence (hypotheses at one target position, or all target
 positions of one hypothesis), H width of a query, C width of an annotation and of a context, A width of a key.
 """
@@ -187,7 +190,7 @@ class GeneralAttention(DotAttention):
 
     def __init__(self, options: schema.Score, state: int, annotation: int) -> None:
         super().__init__(options, state, annotation)
-        self.key = nn.Linear(annotation, state, bias=False)
+        self.key = nn.Linear(annotation, state, bias=False)  # W_a
 
     def keys(self, annotations: Tensor) -> Tensor:
         """W h_j: (B, S, C) -> (B, S, H)."""

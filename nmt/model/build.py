@@ -27,7 +27,7 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     encoder: Encoder = ENCODERS.build(config.encoder, config)
     attention: Attention = ATTENTIONS.build(config.attention, config, encoder)
     decoder: Decoder = DECODERS.build(config.decoder, config, encoder, attention)
-    output = nn.Linear(decoder.readout_width, target_size)
+    output = nn.Linear(decoder.readout_width, target_size)  # W_o; in Luong et al. 2015, W_s
     if tie != "none":
         output.weight = target_embedding.weight
     model = Seq2Seq(source_embedding, target_embedding, encoder, decoder, output, config.dropout)

@@ -153,7 +153,7 @@ class RecurrentDecoder(Decoder):
         self.nonlinearity = Maxout() if activation == "maxout" else Tanh()
         cell, bridge = cell_of(options), encoder.bridge_width
         self.initial = nn.Linear(bridge, cell.width * cell.hidden)  # W_s
-        self.embedding_gates = cell.of_input(config.embeddings.size)
+        self.embedding_gates = cell.of_input(config.embeddings.size)  # of a GRU: W_r, W_z, W
         self.cell = cell
         self.upper = nn.ModuleList(Layer(options, bridge, config.dropout.annotation) for _ in range(options.layers - 1))
 
@@ -212,7 +212,7 @@ class BahdanauDecoder(RecurrentDecoder):
     ) -> None:
         super().__init__(options, config, encoder, attention)
         units = self.nonlinearity.units * self.readout_width
-        self.context_gates = self._of_context(self.cell.gates * self.cell.hidden)  # C, C_z, C_r
+        self.context_gates = self._of_context(self.cell.gates * self.cell.hidden)  # of a GRU: C_r, C_z, C
         self.state_readout = nn.Linear(self.cell.hidden, units)  # U_o
         self.embedding_readout = nn.Linear(config.embeddings.size, units, bias=False)  # V_o
         self.context_readout = self._of_context(units)  # C_o

@@ -5,7 +5,6 @@ Shapes: S source positions, T target positions, words or pieces with the end sym
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from nmt.evaluation.alignment import Weights, labelled_weights
+from nmt.evaluation.alignment import LabelledWeights, Weights, labelled_weights
 from nmt.evaluation.figures.files import write_all
 from nmt.evaluation.figures.style import GREY, fonts_for, plain, png, style, svg, write_caption
 from nmt.evaluation.writing import has_words
@@ -35,22 +34,13 @@ MARGIN, BAR = 0.12, 0.48
 """Inches around the heat map, and of the scale of the weights."""
 
 
-@dataclass(frozen=True)
-class AttentionMap:
-    """The attention of a system to a sentence."""
-
-    weights: Weights
-    """(T, S), in [0, 1]."""
-    source: Sequence[str]
-    target: Sequence[str]
-    units: tuple[Side, Side] = ("pieces", "pieces")
-    """What the labels of source and target are."""
-
-
-def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Figure:
+def draw_attention(
+    content: LabelledWeights, *, units: tuple[Side, Side] = ("pieces", "pieces"), caption: Sequence[str] = ()
+) -> Figure:
     """Draw a heat map with the paragraphs of a caption; the largest weight, rounded up to a tenth, is black.
 
-    A source that is written from right to left runs from right to left.
+    ``units`` are what the labels of source and target are. A source that is written from right to left runs from right
+    to left.
     """
     cell = min(CELL, LONGEST_SIDE / max(content.weights.shape))
     across, down = cell * len(content.source), cell * len(content.target)
@@ -61,7 +51,7 @@ def draw_attention(content: AttentionMap, *, caption: Sequence[str] = ()) -> Fig
         scale = Normalize(0, np.ceil(content.weights.max() * 10 - 1e-6) / 10 or 1)
         axes.imshow(content.weights, cmap="Greys", norm=scale, aspect="auto", interpolation="nearest")
         _rule(axes, cell, content.weights.shape)
-        _label(axes, cell, content)
+        _label(axes, cell, content, units)
         around, inside = axes.get_tightbbox(), axes.bbox
         assert around is not None
         left, above, below = (
@@ -96,7 +86,7 @@ def write_attention(
     caption = f"{stem.name.replace('-', ' ').capitalize()}."
     if any(words):
         caption += " Weights of pieces are added over a source word and averaged over a target word."
-    figure = draw_attention(AttentionMap(*labelled, units=units), caption=[caption])
+    figure = draw_attention(labelled, units=units, caption=[caption])
     write_all(stem, {".png": png(figure), ".svg": svg(figure)})
 
 
@@ -111,7 +101,7 @@ def _rule(axes: Axes, cell: float, shape: Sequence[int]) -> None:
         axes.tick_params(which="minor", length=0)
 
 
-def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
+def _label(axes: Axes, cell: float, content: LabelledWeights, units: tuple[Side, Side]) -> None:
     """Label the positions and name both axes."""
     fontsize = max(SMALLEST_LABEL, min(LABEL, 0.8 * 72 * cell))
     step = int(np.ceil(1.1 * fontsize / 72 / cell))  # a label at each or only at some positions
@@ -129,7 +119,7 @@ def _label(axes: Axes, cell: float, content: AttentionMap) -> None:
     axes.xaxis.set_label_position("top")
     for label in axes.get_xticklabels():
         label.set(rotation=0 if _is_upright(label.get_text()) else 90, linespacing=0.95)
-    source, target = (f"{side} {unit}" for side, unit in zip(("Source", "Target"), content.units, strict=True))
+    source, target = (f"{side} {unit}" for side, unit in zip(("Source", "Target"), units, strict=True))
     name: dict[str, Any] = {"fontsize": SMALL, "color": GREY, "labelpad": 4}
     axes.set_xlabel(f"{source}, right to left" if backwards else source, loc="right" if backwards else "left", **name)
     axes.set_ylabel(target, loc="top", **name)
