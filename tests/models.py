@@ -10,9 +10,11 @@ from nmt.config import schema
 from nmt.data.batching import Batch, Specials, collate
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.attention import ScoredAttention
+from nmt.search import Searchable
 
 SOURCE, TARGET = 11, 13
 """Vocabulary sizes."""
+NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 ATTENTIONS: dict[str, dict[str, Any]] = {
     "none": {"type": "none"},
@@ -40,7 +42,6 @@ def recurrent(encoder: dict[str, Any], decoder: dict[str, Any], attention: dict[
 RECURRENT: dict[str, dict[str, Any]] = {
     "bahdanau location": {"attention": {"type": "bahdanau", "score": {"type": "location", "positions": 9}}},
     "bahdanau, tanh": recurrent({}, {"readout_activation": "tanh"}, BAHDANAU),
-    "luong low rank": {"attention": LUONG | {"score": {"type": "low_rank", "hidden": 3}}},
     "local-m": {"attention": LUONG | {"scope": {"type": "local_m", "window": 1}}},
     "local-p": {"attention": LUONG | {"scope": {"type": "local_p", "window": 2}}},
     "local-p before": {"attention": BAHDANAU | {"scope": {"type": "local_p", "window": 2, "normalize": False}}},
@@ -147,7 +148,7 @@ def model_config(variant: str | dict[str, Any] = "bahdanau", **sections: Any) ->
         "embeddings": {"size": 5},
         "encoder": {"hidden": 4},
         "decoder": {"hidden": 8, "readout": 5},
-        "dropout": {"embedding": 0.0, "annotation": 0.0, "readout": 0.0},
+        "dropout": NO_DROPOUT,
     }
     return schema.Model.model_validate(sizes | chosen | sections)
 
@@ -183,3 +184,21 @@ def forward(network: Network, source: Tensor, lengths: Tensor, target_input: Ten
     """Teacher forcing by a network or its fast twin: logits (B, T, V), attention (B, T, S) or None."""
     readouts, weights = network.unroll(target_input, network.encode(source, lengths))
     return network.output(readouts), weights
+
+
+def steps(
+    searched: Searchable[Any], beam_size: int = 2, source: int = SOURCE, target: int = TARGET
+) -> list[tuple[Tensor, Tensor | None]]:
+    """Log-probabilities and attention at each of four steps with two hypotheses a sentence; at the third step the
+    middle sentence is left out and the others' rows swapped. ``source`` and ``target`` are the vocabulary sizes."""
+    generator = torch.Generator().manual_seed(2)
+    tokens = torch.randint(3, source, (3, 5), generator=generator)
+    state = searched.start(searched.encode(tokens, torch.tensor([1, 5, 2])), beam_size).expand(2)
+    seen = []
+    for step, rows in enumerate((6, 6, 4, 4)):
+        if step == 2:
+            state = state.select(torch.tensor([1, 0, 5, 4]))
+        previous = torch.randint(target, (rows,), generator=generator)
+        log_probs, state, weights = searched.step(previous, state)
+        seen.append((log_probs, weights))
+    return seen

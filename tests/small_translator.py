@@ -15,6 +15,7 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator
+from tests.models import NO_DROPOUT, model_config
 
 RANDOM = random.Random(1)
 WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in range(80)]
@@ -34,15 +35,8 @@ TRANSFORMER = {"type": "transformer", "hidden": 12, "layers": 2, "heads": 3, "fe
 def model_section(attention: dict[str, Any]) -> Model:
     """Tiny sizes, much dropout."""
     part = TRANSFORMER if attention["type"] == "transformer" else {"hidden": 12}
-    return Model.model_validate(
-        {
-            "attention": attention,
-            "embeddings": {"size": 12},
-            "encoder": part,
-            "decoder": part,
-            "dropout": {"embedding": 0.5, "annotation": 0.5, "readout": 0.5},
-        }
-    )
+    dropout = dict.fromkeys(NO_DROPOUT, 0.5)
+    return model_config(attention, embeddings={"size": 12}, encoder=part, decoder=part, dropout=dropout)
 
 
 def network(attention: dict[str, Any] = ATTENTIONS[0], tokenizers: Tokenizers = TOKENIZERS) -> Seq2Seq:

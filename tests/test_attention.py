@@ -24,7 +24,6 @@ SCORES: dict[str, dict[str, Any]] = {
     "dot": {},
     "scaled_dot": {},
     "general": {},
-    "low_rank": {"hidden": 2},
     "cosine": {},
     "location": {"positions": 9},
 }
@@ -40,7 +39,6 @@ ENERGIES: dict[str, Callable[[Weights, Tensor, Tensor], Tensor]] = {
     "dot": lambda w, s, h: s @ h,
     "scaled_dot": lambda w, s, h: s @ h / math.sqrt(4),
     "general": lambda w, s, h: s @ w["key.weight"] @ h,
-    "low_rank": lambda w, s, h: (w["query.weight"] @ s) @ (w["key.weight"] @ h),
     "cosine": lambda w, s, h: w["log_scale"].exp() * (s @ (k := w["key.weight"] @ h)) / (s @ s * (k @ k)).sqrt(),
 }
 """Of one query s (4,) and one annotation h (4,), from the parameters by name; location has none."""

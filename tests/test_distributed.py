@@ -25,9 +25,10 @@ from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from nmt.training.world import ONE_PROCESS, World, seed_apart
+from tests.models import NO_DROPOUT
 from tests.processes import KILLED, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, train
-from tests.training.conftest import KINDS, NO_DROPOUT, batch_of, not_finite, parameters, spoil, update
+from tests.training.conftest import KINDS, batch_of, not_finite, parameters, spoil, update
 
 SGD = {"type": "sgd", "learning_rate": 3.0}
 CPU = torch.device("cpu")

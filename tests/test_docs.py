@@ -112,7 +112,7 @@ def test_sections_that_pages_print_are_valid() -> None:
     printed = [each for text in PAGES.values() for each in re.findall(r"`(?:[\w.]+: )?(\{type: [^`]*\})`", text)]
     assert len(printed) > 20
     for text in printed:
-        section = yaml.safe_load(re.sub(r"\b[AD]\b", "1", text))
+        section = yaml.safe_load(re.sub(r"\bD\b", "1", text))
         tried = [kind for tag, kind in known if tag == section["type"]]
         assert any(section.keys() <= kind.model_fields.keys() and kind.model_validate(section) for kind in tried), text
 

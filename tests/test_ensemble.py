@@ -20,23 +20,11 @@ from nmt.errors import ConfigError
 from nmt.search import Ensemble, Searchable, together
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
+from tests.models import steps
 from tests.small_translator import ATTENTIONS, LINES, network, save_run
 
 BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4, attention=True)
 BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
-
-
-def one(searchable: Searchable[Any], rows: int = 2) -> Iterator[tuple[Tensor, Tensor | None]]:
-    """What a searchable says at a few steps; at the third, rows change places and a sentence leaves."""
-    generator = torch.Generator().manual_seed(2)
-    source, lengths = torch.randint(4, 60, (3, 5), generator=generator), torch.tensor([5, 3, 2])
-    state = searchable.start(searchable.encode(source, lengths), rows).expand(rows)
-    left = 3 * rows
-    for step in range(4):
-        if step == 2:
-            state, left = state.select(torch.tensor([1, 0, 5, 4])), 4
-        log_probs, state, attention = searchable.step(torch.randint(4, 60, (left,), generator=generator), state)
-        yield log_probs, attention
 
 
 @pytest.mark.parametrize("members", [(BAHDANAU, NONE), (NONE, TRANSFORMER, BAHDANAU, LUONG)], ids=len)
@@ -47,7 +35,8 @@ def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(
     searchables = [fast.search(network(attention), torch.float32) for attention in members]
     ensemble = together(searchables)
     assert isinstance(ensemble, Ensemble) and ensemble.attends and together(searchables[:1]) is searchables[0]
-    for (found, weights), *each in zip(one(ensemble), *map(one, ensemble.members), strict=True):
+    of_all, *of_each = (steps(each, source=60, target=60) for each in (ensemble, *searchables))
+    for (found, weights), *each in zip(of_all, *of_each, strict=True):
         probabilities = np.mean([np.exp(log_probs.numpy().astype(np.float64)) for log_probs, _ in each], axis=0)
         assert found.dtype == torch.float32
         np.testing.assert_allclose(found.numpy(), np.log(probabilities), atol=1e-5)

@@ -15,7 +15,7 @@ from nmt.runs.loading import load_run
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.comparison import differences
-from tests.models import AFTER, model_config
+from tests.models import AFTER, NO_DROPOUT, model_config
 from tests.small_run import ATTENTIONS, config, options, train, translate
 
 CPU = torch.device("cpu")
@@ -26,8 +26,7 @@ def of_variant(folder: Path, variant: str, output: str) -> Config:
     """A run of three updates with dropout."""
     common: dict[str, Any] = {"log_every": 4, "validation": {"every": 3, "metric": "loss", "sentences": 2}}
     made = config(folder, output=output, updates=3, **common)
-    dropout = {"embedding": 0.1, "annotation": 0.1, "readout": 0.1}
-    return made.model_copy(update={"model": model_config(variant, dropout=dropout)})
+    return made.model_copy(update={"model": model_config(variant, dropout=dict.fromkeys(NO_DROPOUT, 0.1))})
 
 
 def translations(run: Path, batch_tokens: int) -> list[tuple[str, float]]:

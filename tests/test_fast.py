@@ -35,7 +35,6 @@ STEP_BY_STEP = {
     # input feeding with another score than the dot product, general and additive ones, another readout, or layers
     "deep luong",
     "luong, maxout",
-    "luong low rank",
     "local-m",
     "local-p",
     "hard by reinforce",

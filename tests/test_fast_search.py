@@ -1,10 +1,7 @@
 """The network made fast for search against its plain twin, step by step; linear layers in int8."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
@@ -12,26 +9,10 @@ from nmt.fast import PlainSearch, search
 from nmt.fast.kernels.products import Int8Linear, multiplies_int8, quantize
 from nmt.model.attention import AdditiveAttention
 from nmt.model.decoders import RecurrentDecoder
-from nmt.search import Searchable
-from tests.models import SOURCE, TARGET, VARIANTS, small_model
+from tests.models import VARIANTS, small_model, steps
 
 LENGTHS = torch.tensor([1, 5, 2])
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
-
-
-def walk(searched: Searchable[Any], beam_size: int = 2) -> list[tuple[Tensor, Tensor | None]]:
-    """Two hypotheses a sentence; at the third step the middle sentence is left out and the others' rows swapped."""
-    generator = torch.Generator().manual_seed(2)
-    source = torch.randint(SOURCE, (3, 5), generator=generator)
-    state = searched.start(searched.encode(source, LENGTHS), beam_size).expand(2)
-    seen = []
-    for step, rows in enumerate((6, 6, 4, 4)):
-        if step == 2:
-            state = state.select(torch.tensor([1, 0, 5, 4]))
-        previous = torch.randint(TARGET, (rows,), generator=generator)
-        log_probs, state, weights = searched.step(previous, state)
-        seen.append((log_probs, weights))
-    return seen
 
 
 @pytest.mark.parametrize(("beam_size", "largest_table"), [(1, 1 << 25), (2, 0)], ids=str)
@@ -42,7 +23,7 @@ def test_fast_steps_are_the_plain_steps(
     monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", largest_table)
     model = small_model(attention)
     with torch.inference_mode():
-        plain, fast = (walk(search(model, torch.double, kernels), beam_size) for kernels in KERNELS)
+        plain, fast = (steps(search(model, torch.double, kernels), beam_size) for kernels in KERNELS)
     for (expected, expected_weights), (found, weights) in zip(plain, fast, strict=True):
         assert found.dtype == torch.float32
         assert torch.allclose(found, expected, rtol=0, atol=1e-6)
@@ -66,11 +47,11 @@ def test_other_precisions_are_close(attention: str) -> None:
     if isinstance(search(model, torch.float32), PlainSearch):
         return
     with torch.inference_mode():
-        plain = walk(search(model, torch.float32, "plain"))
+        plain = steps(search(model, torch.float32, "plain"))
         for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.int8, 0.1)):
             if dtype == torch.int8 and not multiplies_int8():
                 continue
-            for (expected, _), (found, _) in zip(plain, walk(search(model, dtype)), strict=True):
+            for (expected, _), (found, _) in zip(plain, steps(search(model, dtype)), strict=True):
                 assert torch.allclose(found, expected, rtol=0, atol=tolerance)
 
 
@@ -82,7 +63,7 @@ def test_saturated_energies_overflow_nothing() -> None:
     for layer in (attention.query, attention.key):
         layer.weight.data *= 1000
     with torch.inference_mode():
-        for log_probs, weights in walk(search(model, torch.float32)):
+        for log_probs, weights in steps(search(model, torch.float32)):
             assert log_probs.isfinite().all()
             assert weights is not None and torch.allclose(weights.sum(-1), torch.ones(len(weights)))
 

@@ -18,11 +18,10 @@ from nmt.fast.kernels.torch_steps import DotAttentionSteps
 from nmt.fast.recurrent import WALKED, reads
 from nmt.fast.teacher_forcing import unroll_of
 from nmt.model import Seq2Seq
-from tests.models import ATTENTIONS, SOURCE, TARGET, VARIANTS, forward, small_model
+from tests.models import ATTENTIONS, NO_DROPOUT, SOURCE, TARGET, VARIANTS, forward, small_model
 
 LENGTHS, STEPS = [5, 2, 1], 4
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
-NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 NETWORKS = [*VARIANTS, *(f"{name}, two layers" for name in ATTENTIONS)]
 CELLS = ["none", "bahdanau", "luong general without feeding", "lstm", "lstm luong", "deep"]
 """Variants that, between them, take every kernel."""

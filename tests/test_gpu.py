@@ -16,7 +16,7 @@ from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.machine import Machine, Trial
 from nmt.training.objective import TeacherForcing
 from nmt.translation.searching import SearchOptions
-from tests.models import ATTENTIONS, SOURCE, SPECIALS, TARGET, VARIANTS, model_config, random_batch
+from tests.models import ATTENTIONS, NO_DROPOUT, SOURCE, SPECIALS, TARGET, VARIANTS, model_config, random_batch
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
 from tests.small_translator import LINES, TOKENIZERS, network, translator_of
@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 GPU = torch.device("cuda")
-NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 
 @pytest.mark.parametrize("attention", ["none", "bahdanau", "luong"])

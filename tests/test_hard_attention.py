@@ -24,7 +24,6 @@ TINY: dict[str, Any] = {
     "embeddings": {"size": 3},
     "encoder": {"hidden": 2},
     "decoder": {"hidden": 3, "readout": 2},
-    "dropout": {"embedding": 0.0, "annotation": 0.0, "readout": 0.0},
 }
 SYSTEMS: dict[str, dict[str, Any]] = {
     "states depend on no position": AFTER,

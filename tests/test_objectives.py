@@ -21,7 +21,7 @@ from nmt.training.objective import (
     objective_of,
     reference_share,
 )
-from tests.models import SPECIALS, TARGET, VARIANTS, model_config, random_batch, small_model
+from tests.models import NO_DROPOUT, SPECIALS, TARGET, VARIANTS, model_config, random_batch, small_model
 
 SOFT = [name for name in VARIANTS if getattr(model_config(name).attention, "hard", None) is None]
 """Networks for teacher forcing; hard attention has objectives of its own, which are tested with it."""
@@ -156,8 +156,7 @@ def test_training_forbids_what_search_forbids() -> None:
 
 
 def test_inputs_are_chosen_without_dropout() -> None:
-    places = {"embedding": 0.5, "annotation": 0.5, "readout": 0.5}
-    model = small_model(dropout=places).train()
+    model = small_model(dropout=dict.fromkeys(NO_DROPOUT, 0.5)).train()
     sampling = ScheduledSampling(TeacherForcing(), model, ARGMAX, ())
     chosen = [sampling.inputs(fast.training(model), batch(), 0.0) for _ in range(3)]
     chosen.append(sampling.inputs(fast.training(small_model()), batch(), 0.0))

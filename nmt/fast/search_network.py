@@ -30,7 +30,6 @@ from nmt.model.attention import (
     GeneralAttention,
     InitialStateOnly,
     LocationAttention,
-    LowRankAttention,
     NoAttention,
     ScaledDotAttention,
     WeightedMean,
@@ -209,7 +208,6 @@ LINEAR = {
     DotAttention,
     ScaledDotAttention,
     GeneralAttention,
-    LowRankAttention,
     CosineAttention,
     LocationAttention,
 }

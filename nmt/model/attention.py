@@ -197,25 +197,6 @@ class GeneralAttention(DotAttention):
         return cast(Tensor, self.key(annotations))
 
 
-@SCORES.builds(schema.LowRankScore)
-class LowRankAttention(DotAttention):
-    """e_ij = (W s_i)·(U h_j): the general score with a matrix of rank A (low-rank bilinear, Kim et al. 2017)."""
-
-    def __init__(self, options: schema.LowRankScore, state: int, annotation: int) -> None:
-        super().__init__(options, state, annotation)
-        rank = options.hidden or state
-        self.query = nn.Linear(state, rank, bias=False)
-        self.key = nn.Linear(annotation, rank, bias=False)
-
-    def keys(self, annotations: Tensor) -> Tensor:
-        """U h_j: (B, S, C) -> (B, S, A)."""
-        return cast(Tensor, self.key(annotations))
-
-    def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, Q, H), (B, S, A) -> (B, Q, S)."""
-        return super().score(self.query(queries), keys)
-
-
 @SCORES.builds(schema.CosineScore)
 class CosineAttention(GeneralAttention):
     """e_ij = beta cos(s_i, W h_j) with a learned beta > 0 (Graves et al. 2014, eq. 5 and 6)."""

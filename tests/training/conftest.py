@@ -24,11 +24,11 @@ from nmt.training.trainer import Trainer
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop
+from tests.models import NO_DROPOUT
 from tests.small_run import config, translate
 
 FIRST = Position(0, 1)
 Make = Callable[..., Trainer]
-NO_DROPOUT = {"embedding": 0.0, "annotation": 0.0, "readout": 0.0}
 
 
 @pytest.fixture

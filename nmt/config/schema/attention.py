@@ -81,15 +81,6 @@ class GeneralScore(Score):
 
 
 @SCORES.register
-class LowRankScore(Score):
-    """(W s) · (U h): general, with a matrix of low rank."""
-
-    type: Literal["low_rank"]
-    hidden: Width | None = None
-    """The rank in each head; null: ``decoder.hidden`` divided by ``heads``."""
-
-
-@SCORES.register
 class CosineScore(Score):
     """β cos(s, W h) with a learned β."""
 

@@ -19,7 +19,7 @@ from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.tensors import unshared
 
 CELLS = ("gru", "lstm", "ssru")
-SCORES = ("additive", "concat", "coverage", "dot", "scaled_dot", "general", "low_rank", "cosine", "location")
+SCORES = ("additive", "concat", "coverage", "dot", "scaled_dot", "general", "cosine", "location")
 """Those of the engine: engine/cells.js, engine/attention.js."""
 
 

@@ -93,14 +93,13 @@ class Coverage extends Additive {
 }
 
 /**
- * s·h and its relatives: the query and the annotation may each have a layer, be scaled or made of length one.
+ * s·h and its relatives: the annotation may have a layer, and both may be scaled or made of length one.
  *
  * @implements {Score}
  */
 class Product {
   /** @param {Part} part @param {string} type */
   constructor(part, type) {
-    this.query = part.linearIfAny("query");
     this.key = part.linearIfAny("key");
     this.type = type;
     this.cosine = type === "cosine";
@@ -115,8 +114,7 @@ class Product {
 
   /** @param {Float32Array} query @param {Keys} keys */
   energies(query, { vectors }) {
-    const raw = this.query?.apply(query) ?? query;
-    const q = this.cosine ? ofLengthOne(raw) : raw;
+    const q = this.cosine ? ofLengthOne(query) : query;
     const scale = this.type === "scaled_dot" ? 1 / Math.sqrt(q.length) : this.beta;
     return Float32Array.from(vectors, (key) => scale * dot(q, key));
   }
@@ -155,7 +153,6 @@ const SCORES = {
   dot: Product,
   scaled_dot: Product,
   general: Product,
-  low_rank: Product,
   cosine: Product,
   location: Location,
 };
