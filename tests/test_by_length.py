@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import sacrebleu
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nmt.evaluation.by_length import (
     COLUMNS,
@@ -31,18 +29,6 @@ def test_bins_by_hand() -> None:
         (5, 36, 40, [5]),  # the open bin ends at the longest; 31 to 35 is empty and left out
     ]
     assert bins_by_length(np.array([0, 3]), (5,))[0][:2] == (0, 5)
-
-
-@given(
-    st.lists(st.integers(0, 60), min_size=1, max_size=50),
-    st.lists(st.integers(1, 50), min_size=1, max_size=6, unique=True).map(sorted),
-)
-def test_every_sentence_is_in_the_one_bin_that_has_its_length(lengths: list[int], edges: list[int]) -> None:
-    bins = bins_by_length(np.array(lengths), edges).values()
-    assert sorted(member for each in bins for member in each.members.tolist()) == list(range(len(lengths)))
-    assert all(each.low <= lengths[member] <= each.high for each in bins for member in each.members.tolist())
-    ends = [end for each in bins for end in (each.low, each.high)]
-    assert ends == sorted(ends)
 
 
 SOURCES = ["a b", "a b c", "a b c d e f", "a b c d e f g", ""]

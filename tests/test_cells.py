@@ -12,7 +12,7 @@ from nmt.config import schema
 from nmt.model import build_model
 from nmt.model.cells import Cell, GruCell, LstmCell, SsruCell, cell_of
 from nmt.model.encoders import RecurrentEncoder
-from tests.models import SOURCE, TARGET, model_config, small_model
+from tests.models import SOURCE, TARGET, model_config
 
 CELLS: dict[str, dict[str, Any]] = {
     "gru": {"type": "gru"},
@@ -163,32 +163,3 @@ def test_under_autocast_in_bf16_states_stay_in_fp32(kind: str) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         annotations, summary = ours(random(3, 5, 3).float(), LENGTHS)
     assert {*states, annotations.dtype, summary.dtype} == {torch.float32}
-
-
-def test_residual_layers_add_what_they_read() -> None:
-    """Layer by layer with the same parts; what is added is not dropped."""
-    ours, embedded = filled(encoder(layers=3, residual=True)), random(3, 5, 3)
-    mask = torch.arange(5) < LENGTHS.unsqueeze(1)
-    below = embedded
-    for above, directions in enumerate(ours.directions):
-        read = [direction(below, mask, backward=way == 1)[0] for way, direction in enumerate(directions)]
-        below = torch.cat(read, -1) + (below if above else 0)
-    assert torch.allclose(ours(embedded, LENGTHS)[0], below * mask.unsqueeze(-1))
-    for directions in ours.directions[1:]:  # with cells that output zero, the connection is all that is left
-        for parameter in (each for direction in directions for each in direction.parameters()):
-            parameter.data.zero_()
-    whole, _ = ours(embedded, LENGTHS)
-    ours.dropout.p = 0.5
-    assert torch.equal(ours.train()(embedded, LENGTHS)[0], whole)
-
-
-# --- decoders ---------------------------------------------------------------------------------------------------------
-
-
-def test_residual_decoder_layers_add_what_they_read() -> None:
-    decoder: Any = small_model("deep").decoder
-    layer = decoder.upper[0]
-    below, state = random(2, 8), random(2, 8, seed=3)
-    output, after = layer(below, state)
-    assert torch.allclose(output, layer.cell.output(after) + below)
-    assert torch.allclose(layer.unroll(below.unsqueeze(1), state).squeeze(1), output)

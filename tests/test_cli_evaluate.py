@@ -22,7 +22,7 @@ from tests.small_translator import ATTENTIONS, LINES, save_run
 from tests.test_start_up import run_commands
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
-REFERENCES = [" ".join(f"w{k}" for k in range(length)) for length in (3, 8, 12, 12, 25)]
+REFERENCES = [" ".join(f"w{k}" for k in range(length + 1)) for length in (3, 8, 12, 12, 25)]
 GOOD = [line.replace("w2", "x") for line in REFERENCES]
 BAD = [line.replace("w2", "x").replace("w6", "x y") for line in REFERENCES]
 Run = Callable[..., tuple[int, str, str]]
@@ -113,6 +113,7 @@ def test_curve_of_files(files: Path, run: Run) -> None:
     assert lines[-1].startswith("good - worse one: +") and lines[-1].endswith("too few sentences for a p-value")
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert numbers["test_set"] == "src"
+    assert numbers["systems"]["good"]["by_length"][-1]["high"] == 25, "words of the source"
     assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
 
 
@@ -185,14 +186,6 @@ def test_the_share_retained_is_that_of_the_lengths_given(files: Path, run: Run) 
     parts = [sacrebleu.corpus_bleu(BAD[k:n], [REFERENCES[k:n]]).score for k, n in ((4, 5), (1, 4))]
     kept = json.loads((files / "out/curve.json").read_text("utf-8"))["kept"]
     assert kept["shares"]["worse one"]["share"] == pytest.approx(parts[0] / parts[1])
-
-
-def test_bins_are_those_of_the_source(files: Path, run: Run) -> None:
-    (files / "twice").write_text("".join(f"{line} {line}\n" for line in REFERENCES))
-    options = ("--source", "src", "--reference", "twice", "--system", "a=twice", "--bins", "1")
-    code, out, _ = run(length_curve.main, *options, "--output", "curve")
-    assert code == 0 and "  source words  " in out
-    assert json.loads((files / "curve.json").read_text("utf-8"))["systems"]["a"]["by_length"][-1]["high"] == 25
 
 
 def test_the_bins_of_a_run_are_those_of_its_configuration(

@@ -118,21 +118,3 @@ def test_pairs_are_read_no_further_than_the_window(monkeypatch: pytest.MonkeyPat
         assert read <= number + 7
         assert pair == read_pair and one.target_pieces == other.target_pieces and other.attention is None
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)
-
-
-def test_sides_that_are_cut_off_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = network()
-    monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 1)
-    long = " ".join(LINES)
-    warnings: list[tuple[str, int, str]] = []
-    pairs = [Pair("a", "b"), Pair(long, "b"), Pair("", long), Pair(long, long)]
-    how: dict[str, Any] = {"max_source": 20, "max_target": 30, "warn": lambda *warning: warnings.append(warning)}
-    found = list(force(model, TOKENIZERS, pairs, CPU, **how))
-    sizes = [(len(each.source_pieces), len(each.target_pieces)) for _, each in found]
-    assert sizes[1][0] == 21 and sizes[2] == (1, 31) and sizes[3] == (21, 31)
-    assert warnings == [
-        ("source", 2, "too long: only its first 20 pieces are read"),
-        ("target", 3, "too long: only its first 30 pieces are read"),
-        ("source", 4, "too long: only its first 20 pieces are read"),
-        ("target", 4, "too long: only its first 30 pieces are read"),
-    ]

@@ -35,7 +35,7 @@ from nmt.translation.searching import (
 from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
 from tests.small_run import config, train
-from tests.small_translator import ATTENTIONS, LINES, TOKENIZERS, WORDS, network, translator_of
+from tests.small_translator import ATTENTIONS, LINES, TOKENIZERS, network, translator_of
 
 GREEDY = SearchOptions(beam_size=1, batch_tokens=400)
 BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4)
@@ -153,18 +153,6 @@ def test_any_text_gives_a_line_for_a_line(bahdanau: Translator, lines: list[str]
 def test_line_ends_in_the_output_become_spaces(bahdanau: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: "a\nb\rc\r\nd\u2028e")
     assert next(bahdanau.stream(["x"], GREEDY)).text == "a b c  d\u2028e"
-
-
-def test_a_line_too_long_is_cut_with_a_warning(bahdanau: Translator) -> None:
-    warnings: list[tuple[int, str]] = []
-    options = with_(GREEDY, max_source=20)
-    line = " ".join(itertools.islice(itertools.cycle(WORDS), 100_000))
-    found = list(
-        bahdanau.stream([LINES[0], "", line, LINES[1]], options, warn=lambda *warning: warnings.append(warning))
-    )
-    assert warnings == [(3, "too long: only its first 20 pieces are translated")]
-    assert len(found) == 4 and len(found[2].source_pieces) == 21 and found[2].text
-    assert [found[0].text, found[3].text] == [each.text for each in bahdanau.stream(LINES[:2], options)]
 
 
 @pytest.mark.parametrize(
