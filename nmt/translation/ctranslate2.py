@@ -6,7 +6,6 @@ name, shape, number format and content; the aliases, names of tensors that are s
 
 import re
 import struct
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -31,25 +30,22 @@ POSITIONS = 2048
 NAMES = (
     (r"^source_embedding", "encoder.embeddings_0"),
     (r"^target_embedding", "decoder.embeddings"),
-    (r"^output", "decoder.projection"),
+    (r"^output", "decoder/projection"),
     (r"^decoder\.attention\.queries\.(\d+)", r"decoder.layer_\1.attention.linear_0"),
     (r"^decoder\.attention\.keys_values\.(\d+)", r"decoder.layer_\1.attention.linear_1"),
     (r"^decoder\.attention\.outputs\.(\d+)", r"decoder.layer_\1.attention.linear_2"),
     (r"\.layers\.(\d+)", r".layer_\1"),
-    (r"\.self_attention\.projection", ".self_attention.linear_0"),
-    (r"\.self_attention\.output", ".self_attention.linear_1"),
     (r"\.distance_(keys|values)$", r".relative_position_\1"),
-    (r"\.around_(\w+)\.norm", r".\1.layer_norm"),
-    (r"\.norm\.", ".layer_norm."),
-    (r"\.layer_norm\.weight$", ".layer_norm.gamma"),
-    (r"\.layer_norm\.bias$", ".layer_norm.beta"),
+    (r"\.around_", "."),
     (r"\.feed_forward\.", ".ffn."),
-    (r"\.ffn\.inner", ".ffn.linear_0"),
-    (r"\.ffn\.output", ".ffn.linear_1"),
+    (r"\.(projection|inner)\.", ".linear_0."),
+    (r"\.output\.", ".linear_1."),
+    (r"\.norm\.weight", ".layer_norm.gamma"),
+    (r"\.norm\.bias", ".layer_norm.beta"),
     (r"\.", "/"),
 )
 """From the names of our tensors to CTranslate2's: replaced one after the other."""
-Tensors = Mapping[str, npt.NDArray[np.generic]]
+Tensors = dict[str, npt.NDArray[np.generic]]
 
 
 def export_ctranslate2(path: str | Path, output: Path) -> int:
@@ -90,7 +86,7 @@ def refuse_other_networks(config: Config) -> None:
 
 def tensors(model: Seq2Seq, section: schema.Model) -> Tensors:
     """Return the tensors of a Transformer by CTranslate2's names; those that are tied share memory."""
-    found: dict[str, npt.NDArray[np.generic]] = {}
+    found: Tensors = {}
     for own, tensor in model.state_dict().items():
         name = own
         for ours, theirs in NAMES:
