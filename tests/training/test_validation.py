@@ -20,7 +20,8 @@ from tests.training.conftest import Make, oracle, results
 
 
 def test_validation_measures_every_real_token_once_and_leaves_the_model_training(make: Make) -> None:
-    trainer = make(label_smoothing=0.3)
+    trainer = make(label_smoothing=0.3, batch_tokens=25)
+    assert len(trainer.validator.plan) > 2  # batches of unequal numbers of tokens
     random = torch.get_rng_state()
     result = trainer.validator(0)
     assert trainer.model.training
