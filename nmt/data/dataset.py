@@ -28,7 +28,7 @@ from nmt.errors import DataError, of_key
 from nmt.files import write_json
 from nmt.messages import Caution, Say, counted, silent
 
-CACHE_FORMAT = 4
+CACHE_FORMAT = 5
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 ENOUGH = 5_000
 """Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
@@ -77,11 +77,9 @@ def prepare(config: Config, say: Say = silent) -> PreparedData:
         parts=_parts(data.train, report) if isinstance(data.train, Mix) else (),
         seed=config.seed,
     )
-    languages, corpora = (data.source_language, data.target_language), _corpora(data)
-    report["warnings"] = {key: swapped_sides(read_pairs(each, *languages), languages) for key, each in corpora.items()}
-    for key, problem in report["warnings"].items():
-        if problem:
-            say(Caution(f"warning: data.{key}: {corpus_name(corpora[key])}: {problem}"))
+    for key, corpus in _corpora(data).items():
+        if problem := report["warnings"][key]:
+            say(Caution(f"warning: data.{key}: {corpus_name(corpus)}: {problem}"))
     if len(train) < ENOUGH:
         few = f"warning: data.train: {len(train):,} pairs are too few; with fewer than {ENOUGH:,} a network hardly"
         say(Caution(f"{few} learns to translate a natural language"))
@@ -170,8 +168,9 @@ def _encoded(
             name: encode_split(folder / f"{name}.arrow", corpora, languages, recipes[name], threads, say)
             for name, corpora in splits.items()
         }
+        warnings = {key: swapped_sides(read_pairs(each, *languages), languages) for key, each in _corpora(data).items()}
         _refuse_changed(data, digests)
-        write_json(folder / "report.json", make_report(facts, training.tokenizers))
+        write_json(folder / "report.json", make_report(facts, training.tokenizers) | {"warnings": warnings})
 
     def load(folder: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         report = json.loads((folder / "report.json").read_text())
