@@ -19,6 +19,8 @@ SCORES = {
     "bleu": Score(31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"),
     "chrf": Score(55.5, "c"),
 }
+COLUMNS = ("system", "low", "high", "n", "bleu", "bleu_low", "bleu_high", "length_ratio")
+"""Of the table by length, as promised."""
 DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]
 ABOUT = About("test_lenstrat", 1000, "words")
 IGNORE_BOXES = pytest.mark.filterwarnings("ignore:no font for")

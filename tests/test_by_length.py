@@ -7,7 +7,6 @@ import pytest
 import sacrebleu
 
 from nmt.evaluation.by_length import (
-    COLUMNS,
     SystemScores,
     bins_by_length,
     format_rows,
@@ -15,7 +14,7 @@ from nmt.evaluation.by_length import (
 )
 from nmt.evaluation.metrics import bootstrap_bleu, sentence_statistics
 from nmt.evaluation.writing import lengths
-from tests.figures import scoring_of
+from tests.figures import COLUMNS, scoring_of
 
 
 def test_bins_by_hand() -> None:

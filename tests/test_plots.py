@@ -13,7 +13,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from nmt.errors import DataError, NmtWarning
-from nmt.evaluation.by_length import COLUMNS
 from nmt.evaluation.figures import style as plots
 from nmt.evaluation.figures.diagnosis import draw_diagnoses
 from nmt.evaluation.figures.files import make_folder, stem_of
@@ -21,7 +20,7 @@ from nmt.evaluation.figures.length_curve import About
 from nmt.evaluation.figures.style import fonts_for, looks, plain, png, series, style, svg
 from nmt.evaluation.significance import Comparison
 from nmt.experiments.length_curve import LengthCurve
-from tests.figures import ABOUT, DECADES, IGNORE_BOXES, NASTY, SCORES, boxes, draw, reasons, system, systems
+from tests.figures import ABOUT, COLUMNS, DECADES, IGNORE_BOXES, NASTY, SCORES, boxes, draw, reasons, system, systems
 
 CURVE = LengthCurve(systems(2), ABOUT, (Comparison("RNNsearch-00", "RNNsearch-10", 400, 1.5, 0.5, 2.5, 0.25),))
 

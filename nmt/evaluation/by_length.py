@@ -1,7 +1,7 @@
 """Scores by sentence length: a test set and its bins, and the scores of each system as a whole and in each bin."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -49,9 +49,6 @@ class LengthRow:
     bleu_high: float
     length_ratio: float
     """Hypothesis tokens over reference tokens, as BLEU counts them; 0 if the references are blank."""
-
-
-COLUMNS = tuple(each.name for each in fields(LengthRow))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from nmt.records import Record
 
 S = TypeVar("S", bound=Record)
 """A model's state between two steps: R rows, of which those of a sentence stay together."""
+Length = TypeVar("Length", float, Tensor)
 
 
 class Searchable(ABC, Generic[S]):
@@ -118,13 +119,9 @@ class Limits:
         return self.max_lengths.size(0)
 
 
-@overload
-def length_penalty(length: int, alpha: float) -> float: ...
-@overload
-def length_penalty(length: Tensor, alpha: float) -> Tensor: ...
-def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
+def length_penalty(length: Length, alpha: float) -> Length:
     """lp(y) = ((5 + |y|) / 6)^alpha (Wu et al. 2016, eq. 14); |y| counts EOS; alpha 0 compares log-probabilities."""
-    penalty: float | Tensor = ((5 + length) / 6) ** alpha
+    penalty: Length = ((5 + length) / 6) ** alpha
     return penalty
 
 

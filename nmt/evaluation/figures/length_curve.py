@@ -91,14 +91,9 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About) -> Figur
         label_lengths(lower, lengths, spans, about.unit)
         figure.align_ylabels()
         legend_above(figure, handles, labels)
-        write_caption(figure, _caption(systems, about))
+        caption = about.caption(counts, several_seeds=any(system.seeds for system in systems))
+        write_caption(figure, [*caption, f"sacreBLEU {systems[0].bleu.signature}"])
     return figure
-
-
-def _caption(systems: Sequence[SystemScores], about: About) -> list[str]:
-    several_seeds = any(system.seeds for system in systems)
-    caption = about.caption([row.n for row in systems[0].rows], several_seeds)
-    return [*caption, f"sacreBLEU {systems[0].bleu.signature}"]
 
 
 def _draw_bleu(axes: Axes, system: SystemScores, look: dict[str, Any], places: Floats, solid: Solid) -> Line2D:
