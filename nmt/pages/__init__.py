@@ -46,11 +46,5 @@ def policy(style: str, script: str, *others: str) -> str:
     style, script = (
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in (style, script)
     )
-    rules = (
-        "default-src 'none'",
-        f"style-src {style}",
-        f"script-src {script}",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
-    return "; ".join((*rules, *others))
+    fixed = ("default-src 'none'", "base-uri 'none'", "form-action 'none'")
+    return "; ".join((*fixed, f"style-src {style}", f"script-src {script}", *others))

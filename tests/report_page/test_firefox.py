@@ -66,6 +66,8 @@ def test_the_exported_page_and_the_live_report_translate(runs: dict[str, Path], 
             with closing(websocket.create_connection(f"{address}/session", suppress_origin=True, timeout=60)) as socket:
                 firefox = Firefox(socket)
                 firefox.translates(LINE, page, expected)
+                firefox.until("document.querySelector('h1').innerText === 'Translate low to up'")
+                firefox.until("document.querySelectorAll('.heat td').length > 4 && document.querySelector('.chosen')")
                 firefox.translates(LINE, f"{live.as_uri()}#translate=&beam=1", expected)
         finally:
             process.terminate()

@@ -152,8 +152,6 @@ def candidates(translator: Translator, translation: Translation, check_stop: Che
     check_stop()
     source, target, searchable = translator.tokenizers.source, translator.tokenizers.target, translator.searchable
     found: Candidates = []
-    if not translation.source_pieces:
-        return found  # a blank line, which no model reads
     ids = [source.piece_id(piece) for piece in translation.source_pieces[:-1]]
     read, lengths = pad_source([ids], translator.specials)
     with searchable.searching():
