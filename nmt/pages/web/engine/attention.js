@@ -6,20 +6,22 @@
 import { added, dot, joined, sigmoid, softmax } from "./weights.js";
 
 /**
+ * @typedef {import("./network.js").State} State
  * @typedef {import("./weights.js").Part} Part
- * @typedef {{type: string, window?: number, normalize?: boolean}} Scope
  *
  * @typedef {object} Options
  * @property {string} type
  * @property {{type: string}} score
  * @property {number} heads
- * @property {Scope} scope
+ * @property {{type: string, window?: number, normalize?: boolean}} scope
  * @property {object | null} hard
- * @property {string} [context] of the system without attention
+ * @property {string} [context] without attention: "initial_state" if the decoder reads the summary there alone
  *
  * @typedef {object} Prepared what no query changes
  * @property {Keys[]} [keys] of each head
  * @property {Float32Array[]} [values] what is weighed, of all heads side by side
+ *
+ * @typedef {{context: Float32Array, weights?: Float32Array}} Reading
  *
  * @typedef {object} Keys what the queries of a head are compared with
  * @property {ArrayLike<number>[]} vectors one for each source piece
@@ -27,190 +29,137 @@ import { added, dot, joined, sigmoid, softmax } from "./weights.js";
  *
  * @typedef {object} Score
  * @property {(annotations: Float32Array[]) => Keys} keys
- * @property {(query: Float32Array, keys: Keys, covered?: Float32Array) => Float32Array} energies e_ij of all j
- */
-
-/**
- * v·tanh(W s + U h): Bahdanau's, and Luong's concat.
+ * @property {(query: Float32Array, keys: Keys, state: State) => Float32Array} energies e_ij of all j
  *
- * tanh(a + b) = 1 - 2 / (1 + exp(2a) exp(2b)): the exponentials are those of a query and of a key, not of each pair.
- *
- * @implements {Score}
+ * @typedef {(part: Part, type: string) => Score} MakeScore
  */
-class Additive {
-  /** @param {Part} part */
-  constructor(part) {
-    this.query = part.linear("query");
-    this.key = part.linear("key");
-    this.energy = part.linear("energy").weight;
-  }
-
-  /** @param {Float32Array[]} annotations @returns {Keys} */
-  keys(annotations) {
-    return { vectors: this.key.all(annotations).map(exponentials) };
-  }
-
-  /** @param {Float32Array} query @param {Keys} keys */
-  energies(query, { vectors }) {
-    const q = exponentials(this.query.apply(query));
-    return Float32Array.from(vectors, (key) => this.energyOf(q, key));
-  }
-
-  /** @param {Float64Array} q @param {ArrayLike<number>} key */
-  energyOf(q, key) {
-    let energy = 0;
-    for (let i = 0; i < key.length; i += 1) energy += this.energy[i] * (1 - 2 / (1 + q[i] * key[i]));
-    return energy;
-  }
-}
 
 /** exp(2x), in double precision, whose range is enough for any x. @param {Float32Array} x */
 const exponentials = (x) => Float64Array.from(x, (unit) => Math.exp(2 * unit));
 
-/** The additive score that also reads the sum of the earlier weights (Tu et al. 2016). */
-class Coverage extends Additive {
-  /** @param {Part} part */
-  constructor(part) {
-    super(part);
-    this.fertility = part.linear("fertility");
-    this.coverage = part.linear("coverage").weight;
-  }
-
-  /** @param {Float32Array[]} annotations */
-  keys(annotations) {
-    const fertility = Float32Array.from(this.fertility.all(annotations), ([units]) => 2 * sigmoid(units));
-    return { ...super.keys(annotations), fertility };
-  }
-
-  /** @param {Float32Array} query @param {Keys} keys @param {Float32Array} covered */
-  energies(query, { vectors, fertility = new Float32Array() }, covered = fertility) {
-    const q = this.query.apply(query);
-    return Float32Array.from(vectors, (key, j) => {
-      const shifted = q.map((unit, i) => unit + this.coverage[i] * (covered[j] / fertility[j]));
-      return this.energyOf(exponentials(shifted), key);
-    });
-  }
+/**
+ * v·tanh(W s + U h): Bahdanau's, and Luong's concat. With coverage (Tu et al. 2016) v·tanh(W s + U h + w C), of the sum
+ * C of the earlier weights.
+ *
+ * tanh(a + b) = 1 - 2 / (1 + exp(2a) exp(2b)): the exponentials are those of a query and of a key, not of each pair.
+ *
+ * @type {MakeScore}
+ */
+function makeAdditive(part) {
+  const query = part.linear("query");
+  const key = part.linear("key");
+  const { weight } = part.linear("energy");
+  const fertility = part.linearIfAny("fertility");
+  const coverage = part.linearIfAny("coverage")?.weight;
+  const energy = (/** @type {Float64Array} */ q, /** @type {ArrayLike<number>} */ k) => {
+    let sum = 0;
+    for (let i = 0; i < k.length; i += 1) sum += weight[i] * (1 - 2 / (1 + q[i] * k[i]));
+    return sum;
+  };
+  return {
+    keys: (annotations) => ({
+      vectors: key.all(annotations).map(exponentials),
+      fertility: fertility && Float32Array.from(fertility.all(annotations), ([units]) => 2 * sigmoid(units)),
+    }),
+    energies(s, { vectors, fertility: divisors }, { covered }) {
+      const units = query.apply(s);
+      if (!coverage || !divisors || !covered) {
+        const q = exponentials(units);
+        return Float32Array.from(vectors, (k) => energy(q, k));
+      }
+      return Float32Array.from(vectors, (k, j) => {
+        const share = covered[j] / divisors[j];
+        return energy(exponentials(units.map((unit, i) => unit + coverage[i] * share)), k);
+      });
+    },
+  };
 }
 
 /**
  * s·h and its relatives: the annotation may have a layer, and both may be scaled or made of length one.
  *
- * @implements {Score}
+ * @type {MakeScore}
  */
-class Product {
-  /** @param {Part} part @param {string} type */
-  constructor(part, type) {
-    this.key = part.linearIfAny("key");
-    this.type = type;
-    this.cosine = type === "cosine";
-    this.beta = this.cosine ? Math.exp(part.tensor("log_scale").data[0]) : 1;
-  }
-
-  /** @param {Float32Array[]} annotations @returns {Keys} */
-  keys(annotations) {
-    const vectors = this.key?.all(annotations) ?? annotations;
-    return { vectors: this.cosine ? vectors.map(ofLengthOne) : vectors };
-  }
-
-  /** @param {Float32Array} query @param {Keys} keys */
-  energies(query, { vectors }) {
-    const q = this.cosine ? ofLengthOne(query) : query;
-    const scale = this.type === "scaled_dot" ? 1 / Math.sqrt(q.length) : this.beta;
-    return Float32Array.from(vectors, (key) => scale * dot(q, key));
-  }
+function makeProduct(part, type) {
+  const key = part.linearIfAny("key");
+  const cosine = type === "cosine";
+  const beta = cosine ? Math.exp(part.tensor("log_scale").data[0]) : 1;
+  const directed = (/** @type {Float32Array} */ vector) => {
+    const length = cosine ? Math.max(Math.sqrt(dot(vector, vector)), 1e-12) : 1;
+    return cosine ? vector.map((unit) => unit / length) : vector;
+  };
+  return {
+    keys: (annotations) => ({ vectors: (key?.all(annotations) ?? annotations).map(directed) }),
+    energies(s, { vectors }) {
+      const q = directed(s);
+      const scale = type === "scaled_dot" ? 1 / Math.sqrt(q.length) : beta;
+      return Float32Array.from(vectors, (k) => scale * dot(q, k));
+    },
+  };
 }
 
-/** (W s)_j, from the state and the position. @implements {Score} */
-class Location {
-  /** @param {Part} part */
-  constructor(part) {
-    this.position = part.linear("position");
-  }
-
-  /** @param {Float32Array[]} annotations @returns {Keys} */
-  keys(annotations) {
-    return { vectors: annotations };
-  }
-
-  /** @param {Float32Array} query @param {Keys} keys */
-  energies(query, { vectors }) {
-    const energies = this.position.apply(query);
-    return Float32Array.from(vectors, (_, j) => energies[j] ?? -Infinity);
-  }
+/** (W s)_j, from the state and the position. @type {MakeScore} */
+function makeLocation(part) {
+  const position = part.linear("position");
+  return {
+    keys: (annotations) => ({ vectors: annotations }),
+    energies(s, { vectors }) {
+      const energies = position.apply(s);
+      return Float32Array.from(vectors, (_, j) => energies[j] ?? -Infinity);
+    },
+  };
 }
 
-/** @param {Float32Array} vector @returns {Float32Array} */
-function ofLengthOne(vector) {
-  const length = Math.max(Math.sqrt(dot(vector, vector)), 1e-12);
-  return vector.map((unit) => unit / length);
-}
-
-/** By `type`. @type {Record<string, new (part: Part, type: string) => Score>} */
+/** By `type`. @type {Record<string, MakeScore>} */
 const SCORES = {
-  additive: Additive,
-  concat: Additive,
-  coverage: Coverage,
-  dot: Product,
-  scaled_dot: Product,
-  general: Product,
-  cosine: Product,
-  location: Location,
+  additive: makeAdditive,
+  concat: makeAdditive,
+  coverage: makeAdditive,
+  dot: makeProduct,
+  scaled_dot: makeProduct,
+  general: makeProduct,
+  cosine: makeProduct,
+  location: makeLocation,
 };
 
-/** A score and its scope. */
-class Head {
-  /** @param {Options} options @param {Part} part */
-  constructor({ score, scope }, part) {
-    const Kind = SCORES[score.type];
-    if (!Kind) throw new Error(`this engine has no score '${score.type}'; it has ${Object.keys(SCORES).join(", ")}`);
-    this.scope = scope;
-    this.score = new Kind(scope.type === "global" ? part : part.part("scored"), score.type);
-    this.center =
-      scope.type === "local_p" ? { hidden: part.linear("hidden"), center: part.linear("center") } : undefined;
-  }
-
-  /**
-   * alpha_ij of all source positions j.
-   *
-   * @param {Float32Array} query
-   * @param {Keys} keys
-   * @param {import("./recurrent.js").State} state
-   */
-  weights(query, keys, { position, covered }) {
-    const energies = this.score.energies(query, keys, covered);
-    return this.scope.type === "global" ? softmax(energies) : this.#windowed(energies, query, position);
-  }
-
-  /**
-   * Local attention (Luong et al. 2015, section 3.2).
-   *
-   * @param {Float32Array} energies
-   * @param {Float32Array} query
-   * @param {number} position
-   */
-  #windowed(energies, query, position) {
-    const { window = 0, normalize } = this.scope;
-    const length = energies.length;
-    const share = this.center && sigmoid(this.center.center.apply(this.center.hidden.apply(query).map(Math.tanh))[0]);
-    const center = share === undefined ? Math.min(position, length - 1) : Math.fround(length * Math.fround(share));
-    const weights = softmax(energies.map((energy, j) => (Math.abs(j - center) > window ? -Infinity : energy)));
-    if (share === undefined) return weights;
-    const weakened = weights.map((weight, j) => weight * Math.exp(-2 * ((j - center) / window) ** 2));
+/**
+ * The keys of a head, and alpha_ij of all source positions j: the softmax of its score; with local attention, in a
+ * window (Luong et al. 2015, section 3.2).
+ *
+ * @param {Options} options
+ * @param {Part} part
+ */
+function makeHead({ score: { type }, scope }, part) {
+  const make = SCORES[type];
+  if (!make) throw new Error(`this engine has no score '${type}'; it has ${Object.keys(SCORES).join(", ")}`);
+  const { keys, energies } = make(scope.type === "global" ? part : part.part("scored"), type);
+  const { window = Infinity, normalize } = scope;
+  const predicted = scope.type === "local_p";
+  const [hidden, center] = predicted ? [part.linear("hidden"), part.linear("center")] : [];
+  const weights = (/** @type {Float32Array} */ query, /** @type {Keys} */ compared, /** @type {State} */ state) => {
+    const all = energies(query, compared, state);
+    const share = hidden && center?.apply(hidden.apply(query).map(Math.tanh)).map(sigmoid)[0];
+    const middle = share === undefined ? Math.min(state.position, all.length - 1) : Math.fround(all.length * share);
+    const inside = softmax(all.map((energy, j) => (Math.abs(j - middle) > window ? -Infinity : energy)));
+    if (!predicted) return inside;
+    const weakened = inside.map((weight, j) => weight * Math.exp(-2 * ((j - middle) / window) ** 2));
     const sum = normalize ? weakened.reduce((a, b) => a + b, 0) : 1;
     return weakened.map((weight) => weight / sum);
-  }
+  };
+  return { keys, weights };
 }
 
 /** One head or several, soft or hard. */
-class Attention {
+export class Attention {
   /** @param {Options} options @param {Part} part the decoder's attention */
   constructor(options, part) {
     this.hard = Boolean(options.hard);
-    const places = options.heads > 1 ? Array.from({ length: options.heads }, (_, head) => `heads.${head}`) : [];
-    this.heads = places.map((place) => new Head(options, part.part(place)));
-    if (!places.length) this.heads = [new Head(options, this.hard ? part.part("soft") : part)];
+    const several = options.heads > 1;
+    const parts = Array.from({ length: options.heads }, (_, head) => part.part(`heads.${head}`));
+    const alone = this.hard ? part.part("soft") : part;
+    this.heads = (several ? parts : [alone]).map((each) => makeHead(options, each));
     // of all heads; one head has none of these
-    const layer = (/** @type {string} */ name) => (places.length ? part.linearIfAny(name) : undefined);
+    const layer = (/** @type {string} */ name) => (several ? part.linearIfAny(name) : undefined);
     this.query = layer("query");
     this.key = layer("key");
     this.value = layer("value");
@@ -220,7 +169,7 @@ class Attention {
   /** @param {Float32Array[]} annotations @returns {Prepared} */
   prepare(annotations) {
     const vectors = this.key?.all(annotations) ?? annotations;
-    const keys = this.heads.map(({ score }, head) => score.keys(vectors.map((each) => this.#share(each, head))));
+    const keys = this.heads.map((each, head) => each.keys(vectors.map((vector) => this.#share(vector, head))));
     return { keys, values: this.value?.all(annotations) ?? annotations };
   }
 
@@ -228,9 +177,9 @@ class Attention {
    * The context of a query, and the weights, of several heads their mean.
    *
    * @param {Float32Array} query
-   * @param {import("./recurrent.js").State} state
+   * @param {State} state
    * @param {Float32Array} [clamped] weights to use instead, in every head
-   * @returns {{context: Float32Array, weights?: Float32Array}}
+   * @returns {Reading}
    */
   read(query, state, clamped) {
     const { keys = [], values = [] } = state.memory;
@@ -239,12 +188,8 @@ class Attention {
       const soft = clamped ?? each.weights(this.#share(queries, head), keys[head], state);
       return this.hard && !clamped ? oneAtLargest(soft) : soft;
     });
-    const contexts = weights.map((each, head) =>
-      weighted(
-        each,
-        values.map((value) => this.#share(value, head)),
-      ),
-    );
+    const shares = this.heads.map((_, head) => values.map((value) => this.#share(value, head)));
+    const contexts = weights.map((each, head) => weighted(each, shares[head]));
     if (!this.output) return { context: contexts[0], weights: weights[0] };
     const mean = added(weights[0], ...weights.slice(1)).map((weight) => weight / weights.length);
     return { context: this.output.apply(joined(...contexts)), weights: mean };
@@ -253,38 +198,12 @@ class Attention {
   /** A head's units. @param {Float32Array} vector @param {number} head */
   #share(vector, head) {
     const units = vector.length / this.heads.length;
-    return this.heads.length > 1 ? vector.subarray(head * units, (head + 1) * units) : vector;
+    return vector.subarray(head * units, (head + 1) * units);
   }
 }
 
-/** The context is the summary, at every step or in the first state alone. */
-class NoAttention {
-  /** @param {Options} options */
-  constructor({ context }) {
-    this.initialStateOnly = context === "initial_state";
-  }
-
-  /** @returns {Prepared} */
-  prepare() {
-    return {};
-  }
-
-  /**
-   * @param {Float32Array} query
-   * @param {import("./recurrent.js").State} state
-   * @returns {{context: Float32Array, weights?: Float32Array}}
-   */
-  read(query, { memory }) {
-    return { context: this.initialStateOnly ? new Float32Array() : memory.summary };
-  }
-}
-
-/** @param {Options} options @param {Part} part */
-export const makeAttention = (options, part) =>
-  options.type === "none" ? new NoAttention(options) : new Attention(options, part);
-
-/** sum_j weight_j value_j. @param {Float32Array} weights @param {Float32Array[]} values @returns {Float32Array} */
-export function weighted(weights, values) {
+/** sum_j weight_j value_j. @param {Float32Array} weights @param {Float32Array[]} values */
+function weighted(weights, values) {
   const sum = new Float32Array(values[0].length);
   values.forEach((value, j) => {
     const weight = weights[j];

@@ -1,6 +1,6 @@
 /** Recurrent cells, as in nmt/model/cells.py: how a state is updated by the input's part of the gates. */
 
-import { added, joined, LayerNorm, sigmoid } from "./weights.js";
+import { added, joined, sigmoid } from "./weights.js";
 
 /**
  * @typedef {import("./weights.js").Part} Part
@@ -12,133 +12,114 @@ import { added, joined, LayerNorm, sigmoid } from "./weights.js";
  * @property {boolean} residual
  *
  * @typedef {object} Cell
- * @property {number} hidden units of the output
  * @property {number} width units of the state
  * @property {(gates: Float32Array[], states: Float32Array[]) => Float32Array[]} step of several rows
  * @property {(state: Float32Array) => Float32Array} output
+ *
+ * @typedef {(options: Recurrence, part: Part) => Cell} MakeCell
  */
 
-/** Layer normalization of groups of gates (Ba et al. 2016); without weights, nothing. */
-class Norm {
-  /** @param {Part} part */
-  constructor(part) {
-    /** @type {LayerNorm[]} */
-    this.groups = [];
-    for (let i = 0; part.has(`norms.${i}`); i += 1) this.groups.push(new LayerNorm(part.part(`norms.${i}`)));
-  }
-
-  /** @param {Float32Array} gates @returns {Float32Array} */
-  apply(gates) {
-    if (!this.groups.length) return gates;
+/**
+ * Layer normalization of groups of gates (Ba et al. 2016); without weights, nothing.
+ *
+ * @param {Part} part
+ * @returns {(gates: Float32Array) => Float32Array}
+ */
+function makeNorm(part) {
+  /** @type {{gain: Float32Array, shift: Float32Array}[]} */
+  const groups = [];
+  for (let i = 0; part.has(`norms.${i}.weight`); i += 1)
+    groups.push({ gain: part.tensor(`norms.${i}.weight`).data, shift: part.tensor(`norms.${i}.bias`).data });
+  if (!groups.length) return (gates) => gates;
+  return (gates) => {
     let from = 0;
-    return joined(...this.groups.map((norm) => norm.apply(gates.subarray(from, (from += norm.gain.length)))));
-  }
+    const normalized = groups.map(({ gain, shift }) => {
+      const units = gates.subarray(from, (from += gain.length));
+      const mean = units.reduce((a, b) => a + b, 0) / units.length;
+      const variance = units.reduce((sum, unit) => sum + (unit - mean) ** 2, 0) / units.length;
+      const scale = 1 / Math.sqrt(variance + 1e-5);
+      return units.map((unit, i) => (unit - mean) * scale * gain[i] + shift[i]);
+    });
+    return joined(...normalized);
+  };
 }
 
-/** @implements {Cell} */
-class Gru {
-  /** @param {Recurrence} options @param {Part} part */
-  constructor(options, part) {
-    this.hidden = this.width = options.hidden;
-    this.inputNorm = new Norm(part.part("input_norm"));
-    this.recurrent = part.linear("recurrent");
-    this.recurrentNorm = new Norm(part.part("recurrent_norm"));
-    this.candidate = part.linearIfAny("candidate_recurrent");
-    this.candidateNorm = new Norm(part.part("candidate_norm"));
-  }
-
-  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
-  step(gates, states) {
-    const n = this.hidden;
-    const inputs = gates.map((each) => this.inputNorm.apply(each));
-    const recurrents = this.recurrent.all(states).map((each) => this.recurrentNorm.apply(each));
-    const resets = states.map((state, r) => state.map((_, i) => sigmoid(inputs[r][i] + recurrents[r][i])));
-    // the reset gate after the product of the candidate, as in cuDNN, or before it (Cho et al. 2014)
-    const before = this.candidate
-      ?.all(states.map((state, r) => state.map((s, i) => resets[r][i] * s)))
-      .map((each) => this.candidateNorm.apply(each));
-    return states.map((state, r) => {
-      const [x, u, reset] = [inputs[r], recurrents[r], resets[r]];
-      return state.map((s, i) => {
-        const update = sigmoid(x[n + i] + u[n + i]);
-        const candidate = Math.tanh(x[2 * n + i] + (before ? before[r][i] : reset[i] * u[2 * n + i]));
-        return (1 - update) * candidate + update * s;
+/** @type {MakeCell} */
+function makeGru({ hidden: n }, part) {
+  const inputNorm = makeNorm(part.part("input_norm"));
+  const recurrent = part.linear("recurrent");
+  const recurrentNorm = makeNorm(part.part("recurrent_norm"));
+  const candidateRecurrent = part.linearIfAny("candidate_recurrent");
+  const candidateNorm = makeNorm(part.part("candidate_norm"));
+  return {
+    width: n,
+    step(gates, states) {
+      const inputs = gates.map(inputNorm);
+      const recurrents = recurrent.all(states).map(recurrentNorm);
+      const resets = states.map((state, r) => state.map((_, i) => sigmoid(inputs[r][i] + recurrents[r][i])));
+      // the reset gate after the product of the candidate, as in cuDNN, or before it (Cho et al. 2014)
+      const before = candidateRecurrent
+        ?.all(states.map((state, r) => state.map((s, i) => resets[r][i] * s)))
+        .map(candidateNorm);
+      return states.map((state, r) => {
+        const [x, u, reset] = [inputs[r], recurrents[r], resets[r]];
+        return state.map((s, i) => {
+          const update = sigmoid(x[n + i] + u[n + i]);
+          const candidate = Math.tanh(x[2 * n + i] + (before ? before[r][i] : reset[i] * u[2 * n + i]));
+          return (1 - update) * candidate + update * s;
+        });
       });
-    });
-  }
-
-  /** @param {Float32Array} state */
-  output(state) {
-    return state;
-  }
+    },
+    output: (state) => state,
+  };
 }
 
-/** The state is [h ; c]. @implements {Cell} */
-class Lstm {
-  /** @param {Recurrence} options @param {Part} part */
-  constructor(options, part) {
-    this.hidden = options.hidden;
-    this.width = 2 * options.hidden;
-    this.inputNorm = new Norm(part.part("input_norm"));
-    this.recurrent = part.linear("recurrent");
-    this.recurrentNorm = new Norm(part.part("recurrent_norm"));
-    this.memoryNorm = new Norm(part.part("memory_norm"));
-  }
-
-  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
-  step(gates, states) {
-    const n = this.hidden;
-    const recurrents = this.recurrent.all(states.map((state) => this.output(state)));
-    return states.map((state, r) => {
-      const g = added(this.inputNorm.apply(gates[r]), this.recurrentNorm.apply(recurrents[r]));
-      const next = new Float32Array(2 * n);
-      for (let i = 0; i < n; i += 1) {
-        next[n + i] = sigmoid(g[n + i]) * state[n + i] + sigmoid(g[i]) * Math.tanh(g[2 * n + i]);
-      }
-      const shown = this.memoryNorm.apply(next.subarray(n));
-      for (let i = 0; i < n; i += 1) next[i] = sigmoid(g[3 * n + i]) * Math.tanh(shown[i]);
-      return next;
-    });
-  }
-
-  /** @param {Float32Array} state */
-  output(state) {
-    return state.subarray(0, this.hidden);
-  }
-}
-
-/** The state is c. @implements {Cell} */
-class Ssru {
-  /** @param {Recurrence} options @param {Part} part */
-  constructor(options, part) {
-    this.hidden = this.width = options.hidden;
-    this.inputNorm = new Norm(part.part("input_norm"));
-  }
-
-  /** @param {Float32Array[]} gates @param {Float32Array[]} states */
-  step(gates, states) {
-    return states.map((state, r) => {
-      const x = this.inputNorm.apply(gates[r]);
-      return state.map((c, i) => {
-        const keep = sigmoid(x[i]);
-        return keep * c + (1 - keep) * x[this.hidden + i];
+/** The state is [h ; c]. @type {MakeCell} */
+function makeLstm({ hidden: n }, part) {
+  const inputNorm = makeNorm(part.part("input_norm"));
+  const recurrent = part.linear("recurrent");
+  const recurrentNorm = makeNorm(part.part("recurrent_norm"));
+  const memoryNorm = makeNorm(part.part("memory_norm"));
+  const output = (/** @type {Float32Array} */ state) => state.subarray(0, n);
+  return {
+    width: 2 * n,
+    step(gates, states) {
+      const recurrents = recurrent.all(states.map(output)).map(recurrentNorm);
+      return states.map((state, r) => {
+        const g = added(inputNorm(gates[r]), recurrents[r]);
+        const memory = state.subarray(n).map((c, i) => sigmoid(g[n + i]) * c + sigmoid(g[i]) * Math.tanh(g[2 * n + i]));
+        const hidden = memoryNorm(memory).map((c, i) => sigmoid(g[3 * n + i]) * Math.tanh(c));
+        return joined(hidden, memory);
       });
-    });
-  }
-
-  /** @param {Float32Array} state */
-  output(state) {
-    return state.map((c) => Math.max(0, c));
-  }
+    },
+    output,
+  };
 }
 
-/** By `type`. @type {Record<string, new (options: Recurrence, part: Part) => Cell>} */
-const CELLS = { gru: Gru, lstm: Lstm, ssru: Ssru };
+/** The state is c. @type {MakeCell} */
+function makeSsru({ hidden: n }, part) {
+  const inputNorm = makeNorm(part.part("input_norm"));
+  return {
+    width: n,
+    step: (gates, states) =>
+      states.map((state, r) => {
+        const x = inputNorm(gates[r]);
+        return state.map((c, i) => {
+          const keep = sigmoid(x[i]);
+          return keep * c + (1 - keep) * x[n + i];
+        });
+      }),
+    output: (state) => state.map((c) => Math.max(0, c)),
+  };
+}
 
-/** @param {Recurrence} options @param {Part} part @returns {Cell} */
+/** By `type`. @type {Record<string, MakeCell>} */
+const CELLS = { gru: makeGru, lstm: makeLstm, ssru: makeSsru };
+
+/** @type {MakeCell} */
 export function makeCell(options, part) {
-  const Kind = CELLS[options.type];
-  if (!Kind)
+  const make = CELLS[options.type];
+  if (!make)
     throw new Error(`this engine has no cell of type '${options.type}'; it has ${Object.keys(CELLS).join(", ")}`);
-  return new Kind(options, part);
+  return make(options, part);
 }

@@ -1,7 +1,7 @@
 /**
  * SentencePiece models (Kudo & Richardson 2018): text to pieces and back, of the types unigram, bpe, word and char.
  *
- * A model is read as SentencePiece writes it. Texts are handled as UTF-8 bytes, as SentencePiece does.
+ * A model is read as SentencePiece writes it.
  */
 
 const SPACE = "\u2581";
@@ -11,16 +11,16 @@ const UNKNOWN_PENALTY = 10;
 
 /** Types of pieces, as numbered in a model. */
 const TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 };
-const MODELS = /** @type {const} */ ({ 1: "unigram", 2: "bpe", 3: "word", 4: "char" });
+const MODELS = ["", "unigram", "bpe", "word", "char"];
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /**
  * The fields of a protocol buffer, in their order.
  *
  * @param {Uint8Array} bytes
- * @returns {Generator<{field: number, value: number | Uint8Array}>} numbers of varints and floats, bytes of the others
+ * @returns {Generator<[number, any]>} number and value of each: varints and floats as numbers, the others as bytes
  */
 function* fields(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -38,92 +38,53 @@ function* fields(bytes) {
     const field = key >>> 3;
     const wire = key & 7;
     if (wire === 0) {
-      yield { field, value: varint() };
+      yield [field, varint()];
     } else if (wire === 2) {
       const length = varint();
-      yield { field, value: bytes.subarray(at, (at += length)) };
+      yield [field, bytes.subarray(at, (at += length))];
     } else if (wire === 5) {
-      yield { field, value: view.getFloat32((at += 4) - 4, true) };
-    } else if (wire === 1) {
-      at += 8;
+      yield [field, view.getFloat32((at += 4) - 4, true)];
     } else {
       throw new Error("not a SentencePiece model, or a damaged one");
     }
   }
 }
 
-/** The bytes of the UTF-8 character that begins with this byte. @param {number} byte */
-const characterLength = (byte) => (byte < 0xc0 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4);
+/** The character at a place. @param {string} text @param {number} at */
+const characterAt = (text, at) => String.fromCodePoint(/** @type {number} */ (text.codePointAt(at)));
 
-/** A set of byte strings with a number each, to find those that begin at a place. */
-class Trie {
-  constructor() {
-    /** @type {{next: Map<number, any>, value: number}} */
-    this.root = { next: new Map(), value: -1 };
-  }
-
-  /** @param {Uint8Array} key @param {number} value */
-  add(key, value) {
-    let node = this.root;
-    for (const byte of key) {
-      let next = node.next.get(byte);
-      if (!next) node.next.set(byte, (next = { next: new Map(), value: -1 }));
-      node = next;
-    }
-    node.value = value;
-  }
-
-  /**
-   * The keys that begin at a place, shortest first.
-   *
-   * @param {Uint8Array} text
-   * @param {number} from
-   * @returns {Generator<{value: number, end: number}>}
-   */
-  *at(text, from) {
-    let node = this.root;
-    for (let end = from; end < text.length;) {
-      node = node.next.get(text[end++]);
-      if (!node) return;
-      if (node.value >= 0) yield { value: node.value, end };
-    }
-  }
-}
-
-/** Rules that replace characters before a text is cut, such as those of Unicode's NFKC: a Darts double array. */
-class CharacterMap {
-  /** @param {Uint8Array} blob the size of the array, the array, and the replacements, each ended by a zero */
-  constructor(blob) {
-    const view = new DataView(blob.buffer, blob.byteOffset, blob.byteLength);
-    const size = view.getUint32(0, true);
-    this.units = Uint32Array.from({ length: size / 4 }, (_, i) => view.getUint32(4 + 4 * i, true));
-    this.replacements = blob.subarray(4 + size);
-  }
-
-  /**
-   * The longest rule at a place of a text.
-   *
-   * @param {Uint8Array} text
-   * @param {number} from
-   * @returns {{replacement: Uint8Array, end: number} | null}
-   */
-  at(text, from) {
-    const { units } = this;
-    const offset = (/** @type {number} */ unit) => (unit >>> 10) << ((unit & 512) >>> 6);
-    let found = null;
+/**
+ * Rules that replace characters before a text is cut, such as those of Unicode's NFKC: a Darts double array.
+ *
+ * @param {Uint8Array} blob the size of the array, the array, and the replacements, each ended by a zero
+ * @returns {(text: string, from: number) => {part: string, end: number} | undefined} the longest rule at a place of a
+ *   text: what takes the place of the characters, and where they end
+ */
+function characterRules(blob) {
+  const view = new DataView(blob.buffer, blob.byteOffset, blob.byteLength);
+  const size = view.getUint32(0, true);
+  const units = Uint32Array.from({ length: size / 4 }, (_, i) => view.getUint32(4 + 4 * i, true));
+  const replacements = blob.subarray(4 + size);
+  const offset = (/** @type {number} */ unit) => (unit >>> 10) << ((unit & 512) >>> 6);
+  return (text, from) => {
+    let found;
     let node = offset(units[0]);
     for (let end = from; end < text.length;) {
-      node ^= text[end];
-      const unit = units[node];
-      if (unit === undefined || (unit & 0x800000ff) >>> 0 !== text[end]) break;
-      end += 1;
-      node ^= offset(unit);
-      if ((unit >>> 8) & 1) found = { value: units[node] & 0x7fffffff, end };
+      const character = characterAt(text, end);
+      end += character.length;
+      let unit = 0;
+      for (const byte of encoder.encode(character)) {
+        node ^= byte;
+        unit = units[node];
+        if (unit === undefined || (unit & 0x800000ff) >>> 0 !== byte) return found;
+        node ^= offset(unit);
+      }
+      if (!((unit >>> 8) & 1)) continue; // no rule ends here
+      const start = units[node] & 0x7fffffff;
+      found = { part: decoder.decode(replacements.subarray(start, replacements.indexOf(0, start))), end };
     }
-    if (!found) return null;
-    const stop = this.replacements.indexOf(0, found.value);
-    return { replacement: this.replacements.subarray(found.value, stop), end: found.end };
-  }
+    return found;
+  };
 }
 
 /** A SentencePiece model. */
@@ -136,18 +97,24 @@ export class Tokenizer {
     this.scores = [];
     /** @type {number[]} */
     this.types = [];
-    /** @type {"unigram" | "bpe" | "word" | "char"} */
-    this.kind = "unigram";
-    this.addsPrefix = true;
-    this.removesExtraSpaces = true;
-    this.escapesSpaces = true;
-    /** @type {CharacterMap | null} */
-    this.map = null;
-    for (const { field, value } of fields(model)) {
-      if (field === 1) this.#readPiece(/** @type {Uint8Array} */ (value));
-      if (field === 2) this.#readTrainer(/** @type {Uint8Array} */ (value));
-      if (field === 3) this.#readNormalizer(/** @type {Uint8Array} */ (value));
+    let [trainer, normalizer] = [new Uint8Array(), new Uint8Array()];
+    for (const [field, value] of fields(model)) {
+      if (field === 2) trainer = value;
+      if (field === 3) normalizer = value;
+      if (field !== 1) continue;
+      const { 1: piece, 2: score = 0, 3: type = TYPE.normal } = Object.fromEntries(fields(value));
+      this.pieces.push(decoder.decode(piece));
+      this.scores.push(score);
+      this.types.push(type);
     }
+    const { 3: kind = 1, 24: suffixes } = Object.fromEntries(fields(trainer));
+    this.kind = MODELS[kind];
+    const { 2: map, 3: prefix = 1, 4: removes = 1, 5: escapes = 1 } = Object.fromEntries(fields(normalizer));
+    this.rule = map?.length ? characterRules(map) : undefined;
+    this.addsPrefix = Boolean(prefix);
+    this.removesExtraSpaces = Boolean(removes);
+    this.space = escapes ? SPACE : " ";
+    if (suffixes) throw new Error("the tokenizer treats spaces as suffixes, which this engine does not");
     if (this.types.includes(TYPE.byte))
       throw new Error("the tokenizer falls back to bytes, which this engine does not");
     const special = (/** @type {string} */ name) =>
@@ -156,75 +123,27 @@ export class Tokenizer {
     this.bos = special("<s>");
     this.eos = special("</s>");
     this.pad = special("<pad>");
-    /** Pieces of text by their spelling. @type {Map<string, number>} */
-    this.ids = new Map();
-    this.trie = new Trie();
-    this.userDefined = new Trie();
-    this.pieces.forEach((piece, id) => {
-      const type = this.types[id];
-      if (type !== TYPE.normal && type !== TYPE.userDefined && type !== TYPE.unused) return;
-      this.ids.set(piece, id);
-      if (type !== TYPE.unused) this.trie.add(encoder.encode(piece), id);
-      if (type === TYPE.userDefined) this.userDefined.add(encoder.encode(piece), id);
-    });
-    const normal = this.scores.filter((_, id) => this.types[id] === TYPE.normal);
+    const ofType = (/** @type {number[]} */ ...types) =>
+      [...this.pieces.keys()].filter((id) => types.includes(this.types[id]));
+    /** Pieces of text by their spelling. */
+    this.ids = new Map(ofType(TYPE.normal, TYPE.userDefined, TYPE.unused).map((id) => [this.pieces[id], id]));
+    /** Pieces that are never cut, longest first. */
+    this.userDefined = ofType(TYPE.userDefined).map((id) => this.pieces[id]);
+    this.userDefined.sort((a, b) => b.length - a.length);
+    this.longest = this.pieces.reduce((most, { length }) => Math.max(most, length), 0);
+    const normal = ofType(TYPE.normal).map((id) => this.scores[id]);
     this.least = normal.reduce((a, b) => Math.min(a, b), Infinity);
     this.most = normal.reduce((a, b) => Math.max(a, b), -Infinity);
   }
 
-  /** @param {Uint8Array} bytes */
-  #readPiece(bytes) {
-    let type = TYPE.normal;
-    let score = 0;
-    let piece = "";
-    for (const { field, value } of fields(bytes)) {
-      if (field === 1) piece = decoder.decode(/** @type {Uint8Array} */ (value));
-      if (field === 2) score = /** @type {number} */ (value);
-      if (field === 3) type = /** @type {number} */ (value);
-    }
-    this.pieces.push(piece);
-    this.scores.push(score);
-    this.types.push(type);
-  }
-
-  /** @param {Uint8Array} bytes */
-  #readTrainer(bytes) {
-    for (const { field, value } of fields(bytes)) {
-      if (field === 3) this.kind = MODELS[/** @type {1 | 2 | 3 | 4} */ (value)];
-      if (field === 24 && value) throw new Error("the tokenizer treats spaces as suffixes, which this engine does not");
-    }
-  }
-
-  /** @param {Uint8Array} bytes */
-  #readNormalizer(bytes) {
-    for (const { field, value } of fields(bytes)) {
-      const blob = /** @type {Uint8Array} */ (value);
-      if (field === 2 && blob.length) this.map = new CharacterMap(blob);
-      if (field === 3) this.addsPrefix = Boolean(value);
-      if (field === 4) this.removesExtraSpaces = Boolean(value);
-      if (field === 5) this.escapesSpaces = Boolean(value);
-    }
-  }
-
-  /**
-   * Ids of a text, without the special pieces; a blank text has none.
-   *
-   * @param {string} text
-   * @returns {number[]}
-   */
+  /** Ids of a text, without the special pieces; a blank text has none. @param {string} text */
   encode(text) {
-    const normalized = this.normalize(text);
-    if (!normalized.length) return [];
+    const normalized = this.#normalized(text);
     const ids = this.kind === "unigram" ? this.#unigram(normalized) : this.#others(normalized);
     return ids.filter((id, i) => id !== this.unknown || ids[i - 1] !== this.unknown); // a run of them is one
   }
 
-  /**
-   * The text of ids; special pieces have none.
-   *
-   * @param {number[]} ids
-   * @returns {string}
-   */
+  /** The text of ids; special pieces have none. @param {number[]} ids */
   decode(ids) {
     const spelled = ids.map((id) => {
       if (this.types[id] === TYPE.control) return "";
@@ -233,104 +152,62 @@ export class Tokenizer {
     return spelled.join("").replace(/^ +| +$/g, "");
   }
 
-  /**
-   * The text that is cut into pieces.
-   *
-   * @param {string} text
-   * @returns {Uint8Array}
-   */
-  normalize(text) {
-    const input = encoder.encode(text);
-    const space = this.escapesSpaces ? encoder.encode(SPACE) : Uint8Array.of(32);
-    /** @type {number[]} */
-    const output = [];
-    let at = 0;
-    const next = () => {
-      for (const { end } of [...this.userDefined.at(input, at)].reverse())
-        return { part: input.subarray(at, end), end };
-      const rule = this.map?.at(input, at);
-      if (rule) return { part: rule.replacement, end: rule.end };
-      const end = Math.min(input.length, at + characterLength(input[at]));
-      return { part: input.subarray(at, end), end };
-    };
-    if (this.removesExtraSpaces) {
-      while (at < input.length) {
-        const { part, end } = next();
-        if (part.length !== 1 || part[0] !== 32) break;
-        at = end;
-      }
+  /** The text that is cut into pieces. @param {string} text */
+  #normalized(text) {
+    const whole = decoder.decode(encoder.encode(text)); // half of a surrogate pair becomes U+FFFD
+    let output = "";
+    for (let at = 0; at < whole.length;) {
+      const own = this.#userDefinedAt(whole, at);
+      const rule = own ? undefined : this.rule?.(whole, at);
+      const part = rule?.part ?? own ?? characterAt(whole, at);
+      at = rule?.end ?? at + part.length;
+      const afterSpace = !output || output.endsWith(" ");
+      output += this.removesExtraSpaces && afterSpace ? part.replace(/^ +/, "") : part;
     }
-    if (at === input.length) return new Uint8Array();
-    if (this.addsPrefix) output.push(...space);
-    let afterSpace = this.removesExtraSpaces;
-    while (at < input.length) {
-      const { part, end } = next();
-      at = end;
-      let from = 0;
-      while (afterSpace && part[from] === 32) from += 1;
-      for (const byte of part.subarray(from)) {
-        if (byte === 32) output.push(...space);
-        else output.push(byte);
-      }
-      if (from < part.length) afterSpace = part[part.length - 1] === 32;
-      afterSpace &&= this.removesExtraSpaces;
-    }
-    if (this.removesExtraSpaces) {
-      const endsInSpace = () => space.every((byte, i) => output[output.length - space.length + i] === byte);
-      while (output.length && endsInSpace()) output.length -= space.length;
-    }
-    return Uint8Array.from(output);
+    const escaped = (whole && this.addsPrefix ? ` ${output}` : output).replaceAll(" ", this.space);
+    return this.removesExtraSpaces ? escaped.replace(new RegExp(`${this.space}+$`), "") : escaped;
   }
 
-  /**
-   * The likeliest segmentation (Kudo 2018, section 3.2), in single precision as SentencePiece.
-   *
-   * @param {Uint8Array} text
-   * @returns {number[]}
-   */
+  /** The longest piece at a place that is never cut. @param {string} text @param {number} at */
+  #userDefinedAt(text, at) {
+    return this.userDefined.find((piece) => text.startsWith(piece, at));
+  }
+
+  /** The likeliest segmentation (Kudo 2018, section 3.2), in single precision as SentencePiece. @param {string} text */
   #unigram(text) {
     const { fround } = Math;
     const unknownScore = fround(this.least - UNKNOWN_PENALTY);
-    /** The best path to each place. @type {({score: number, from: number, id: number} | undefined)[]} */
+    const score = (/** @type {number} */ id) => {
+      if (this.types[id] !== TYPE.userDefined) return this.scores[id];
+      return fround(encoder.encode(this.pieces[id]).length * this.most - 0.1);
+    };
+    /** The best path to each place. @type {{score: number, from: number, id: number}[]} */
     const best = [{ score: 0, from: -1, id: -1 }];
     for (let from = 0; from < text.length;) {
-      const { score: before } = /** @type {{score: number}} */ (best[from]);
-      const character = Math.min(text.length, from + characterLength(text[from]));
-      let known = false;
-      const offer = (/** @type {number} */ end, /** @type {number} */ id, /** @type {number} */ score) => {
-        const total = fround(score + before);
-        const old = best[end];
-        if (!old || total > old.score) best[end] = { score: total, from, id };
+      const character = from + characterAt(text, from).length;
+      const offer = (/** @type {number} */ end, /** @type {number} */ id, /** @type {number} */ own) => {
+        const total = fround(own + best[from].score);
+        if (!best[end] || total > best[end].score) best[end] = { score: total, from, id };
       };
-      for (const { value: id, end } of this.trie.at(text, from)) {
-        const own = this.types[id] === TYPE.userDefined;
-        offer(end, id, own ? fround((end - from) * this.most - 0.1) : this.scores[id]);
+      let known = false;
+      for (let end = character; end <= Math.min(text.length, from + this.longest); end += 1) {
+        const id = this.ids.get(text.slice(from, end));
+        if (id === undefined || this.types[id] === TYPE.unused) continue;
+        offer(end, id, score(id));
         known ||= end === character;
       }
       if (!known) offer(character, this.unknown, unknownScore);
       from = character;
     }
     const ids = [];
-    for (let end = text.length; end > 0;) {
-      const { id, from } = /** @type {{id: number, from: number}} */ (best[end]);
-      ids.push(id);
-      end = from;
-    }
+    for (let end = text.length; end > 0; end = best[end].from) ids.push(best[end].id);
     return ids.reverse();
   }
 
-  /**
-   * The other types: words, characters, and characters that are merged by score (Sennrich et al. 2016).
-   *
-   * @param {Uint8Array} text
-   * @returns {number[]}
-   */
+  /** Words, characters, or characters that are merged by score (Sennrich et al. 2016). @param {string} text */
   #others(text) {
     const id = (/** @type {string} */ piece) => this.ids.get(piece) ?? this.unknown;
-    if (this.kind === "word") {
-      const words = decoder.decode(text).split(SPACE);
-      return words.flatMap((word, i) => (i ? [id(SPACE + word)] : word ? [id(word)] : []));
-    }
+    if (this.kind === "word") return text ? text.split(new RegExp(`(?=${SPACE})`)).map(id) : [];
     /**
      * `merged` is the score of the piece that a symbol would make with the next one.
      *
@@ -338,10 +215,10 @@ export class Tokenizer {
      */
     const symbols = [];
     for (let at = 0; at < text.length;) {
-      const longest = [...this.userDefined.at(text, at)].at(-1);
-      const end = longest?.end ?? Math.min(text.length, at + characterLength(text[at]));
-      symbols.push({ piece: decoder.decode(text.subarray(at, end)), frozen: Boolean(longest), merged: -Infinity });
-      at = end;
+      const own = this.#userDefinedAt(text, at);
+      const piece = own ?? characterAt(text, at);
+      symbols.push({ piece, frozen: Boolean(own), merged: -Infinity });
+      at += piece.length;
     }
     const look = (/** @type {number} */ i) => {
       if (i < 0) return;

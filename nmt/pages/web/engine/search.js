@@ -20,49 +20,48 @@
  * @property {number} length pieces
  * @property {State} state after the piece before the last
  * @property {Float32Array} [weights] that the last piece was written with
+ * @property {[string, number][]} [likely] pieces that were likely in place of the last
  * @property {boolean} ended
  *
  * @typedef {object} BeamStep what one step of a beam saw, for those who want to draw it
  * @property {Hypothesis[]} live
  * @property {Hypothesis[]} ended
+ *
+ * @typedef {object} SearchOptions
+ * @property {number} beam hypotheses that are kept; one: greedy search
+ * @property {number} lengthPenalty
+ * @property {number[]} prefix pieces that every translation begins with
+ * @property {(step: BeamStep) => void} [watch] is called at each step
  */
 
 /** ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14). @param {number} length @param {number} alpha */
 export const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
 
 /**
- * The best hypotheses of a sentence, best first; a beam of one is greedy search.
+ * The best hypothesis of a sentence.
  *
  * @param {Stepper} step
  * @param {State} start
  * @param {Limits} limits
- * @param {object} options
- * @param {number} options.beam
- * @param {number} options.lengthPenalty
- * @param {number} [options.best] hypotheses that are returned
- * @param {number[]} [options.prefix] pieces that every translation begins with
- * @param {(step: BeamStep) => void} [options.watch] is called at each step
- * @returns {Hypothesis[]}
+ * @param {SearchOptions} options
+ * @returns {Hypothesis}
  */
-export function search(step, start, limits, { beam, lengthPenalty, best = 1, watch, prefix = [] }) {
+export function search(step, start, limits, { beam, lengthPenalty, prefix, watch }) {
   /** @type {Hypothesis[]} */
   let live = [{ parent: null, token: limits.bos, logProb: 0, length: 0, state: start, ended: false }];
   /** @type {Hypothesis[]} */
   const finished = [];
   const score = (/** @type {Hypothesis} */ { logProb, length }) => logProb / penalty(length, lengthPenalty);
-  const allowed = (/** @type {Float32Array} */ logProbs, /** @type {Hypothesis} */ parent) => {
-    const found = likeliest(logProbs, beam + 1, excluded(parent, limits));
-    return found.length ? found : [limits.eos]; // one to which the rules leave nothing may end
-  };
   for (let length = 1; ; length += 1) {
-    const forced = prefix[length - 1];
+    const forced = prefix.slice(length - 1, length);
     const steps = step(live);
     const candidates = live.flatMap((parent, rank) => {
-      const { logProbs, state, weights } = steps[rank];
-      const tokens = forced === undefined ? allowed(logProbs, parent) : [forced];
+      const { logProbs, ...made } = steps[rank];
+      const tokens = forced.length ? forced : likeliest(logProbs, beam + 1, excluded(parent, limits));
+      if (!tokens.length) tokens.push(limits.eos); // one to which the rules leave nothing may end
       return tokens.map((token) => {
         const logProb = Math.fround(parent.logProb + logProbs[token]);
-        return { parent, token, logProb, length, state, weights, ended: token === limits.eos };
+        return { ...made, parent, token, logProb, length, ended: token === limits.eos };
       });
     });
     candidates.sort((a, b) => b.logProb - a.logProb); // stable: equal ones keep their order
@@ -71,14 +70,14 @@ export function search(step, start, limits, { beam, lengthPenalty, best = 1, wat
     live = ranked.filter(({ ended }) => !ended).slice(0, beam);
     const ended = ranked.filter((each, rank) => (each.ended && rank < beam) || (last && live.includes(each)));
     finished.push(...ended);
+    finished.sort((a, b) => score(b) - score(a));
     watch?.({ live, ended });
-    const kept = finished.map(score).sort((a, b) => b - a);
-    const top = live.reduce((most, { logProb }) => Math.max(most, logProb), -Infinity);
-    const beaten = finished.length >= beam && top / penalty(length, lengthPenalty) <= kept[0];
-    const hopeless = top / penalty(limits.longest, lengthPenalty) <= (kept[best - 1] ?? -Infinity);
-    if (last || beaten || hopeless || !live.length) break;
+    const reached = finished.length ? score(finished[0]) : -Infinity;
+    const top = live.length ? live[0].logProb : -Infinity;
+    const beaten = finished.length >= beam && top / penalty(length, lengthPenalty) <= reached;
+    const hopeless = top / penalty(limits.longest, lengthPenalty) <= reached;
+    if (last || beaten || hopeless) return finished[0];
   }
-  return finished.sort((a, b) => score(b) - score(a)).slice(0, best);
 }
 
 /** The ids that may not follow, as in nmt/search/rules.py. @param {Hypothesis} last @param {Limits} limits */
@@ -97,25 +96,25 @@ function excluded(last, { eos, forbidden, least, noRepeat }) {
  *
  * @param {Float32Array} logProbs
  * @param {number} count
- * @param {number[]} forbidden ids to leave out
+ * @param {number[]} [forbidden] ids to leave out
  */
-export function likeliest(logProbs, count, forbidden) {
+export function likeliest(logProbs, count, forbidden = []) {
   /** @type {number[]} */
   const found = [];
-  for (let id = 0; id < logProbs.length; id += 1) {
-    if (found.length === count && logProbs[id] <= logProbs[found[count - 1]]) continue;
-    if (forbidden.includes(id) || Number.isNaN(logProbs[id])) continue;
-    let place = found.length;
-    while (place > 0 && logProbs[found[place - 1]] < logProbs[id]) place -= 1;
-    found.splice(place, 0, id);
+  logProbs.forEach((logProb, id) => {
+    if (found.length === count && logProb <= logProbs[found[count - 1]]) return;
+    if (forbidden.includes(id) || Number.isNaN(logProb)) return;
+    const place = found.findIndex((other) => logProbs[other] < logProb);
+    found.splice(place < 0 ? found.length : place, 0, id);
     if (found.length > count) found.pop();
-  }
+  });
   return found;
 }
 
-/** The steps of a hypothesis from the first piece on. @param {Hypothesis} last @returns {Hypothesis[]} */
+/** The steps of a hypothesis from the first piece on. @param {Hypothesis} last */
 export function path(last) {
+  /** @type {Hypothesis[]} */
   const steps = [];
-  for (let each = last; each.parent; each = each.parent) steps.push(each);
-  return steps.reverse();
+  for (let each = last; each.parent; each = each.parent) steps.unshift(each);
+  return steps;
 }

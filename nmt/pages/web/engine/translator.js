@@ -9,6 +9,8 @@ import { readSafetensors } from "./weights.js";
 const MORE_PIECES = 10;
 
 /**
+ * @typedef {import("./search.js").Hypothesis} Hypothesis
+ *
  * @typedef {object} Configuration what `nmt-export` writes as config.json
  * @property {import("./network.js").Model} model
  * @property {boolean} reverse_source
@@ -60,12 +62,7 @@ export class Translator {
     this.network = new Network(config.model, readSafetensors(weights));
   }
 
-  /**
-   * Load what `nmt-export` has written.
-   *
-   * @param {string | URL} folder its address
-   * @returns {Promise<Translator>}
-   */
+  /** Load what `nmt-export` has written. @param {string | URL} folder its address */
   static async load(folder) {
     const base = String(folder).replace(/\/?$/, "/");
     const read = async (/** @type {string} */ name) => {
@@ -88,8 +85,8 @@ export class Translator {
    */
   translate(text, options = {}) {
     const { decoding } = this.config;
-    const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty, prefix = [], weights, watch } = options;
-    const { candidates = 0 } = options;
+    const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty } = options;
+    const { prefix = [], candidates = 0, weights, watch } = options;
     const all = this.source.encode(text);
     const ids = all.slice(0, decoding.max_source);
     const cut = ids.length < all.length;
@@ -97,10 +94,25 @@ export class Translator {
       const none = { text: "", pieces: [], sourcePieces: [], candidates: [], probabilities: [] };
       return { ...none, attention: null, logProb: 0, score: 0, cut };
     }
-    const order = this.#order(ids.length);
-    // from the order of the text to that of the network, and back: the order undoes itself
+    const { pieces } = this.target;
+    // from the order of the text to that of the network, the end symbol last, and back: the order undoes itself
+    const order = [...ids.keys()];
+    if (this.config.reverse_source) order.reverse();
+    order.push(ids.length);
     const reordered = (/** @type {ArrayLike<number>} */ row) => order.map((j) => row[j]);
-    const read = reordered([...ids, this.source.eos]);
+    const step = (/** @type {Hypothesis[]} */ live) => {
+      const clamped = live.map((each) => {
+        const before = path(each).map(({ token }) => pieces[token]);
+        const own = weights?.(each.state.position, before);
+        return own && Float32Array.from(reordered(own));
+      });
+      const previous = live.map(({ token }) => token);
+      const states = live.map(({ state }) => state);
+      const steps = this.network.step(previous, states, clamped);
+      for (const each of candidates ? steps : [])
+        each.likely = likeliest(each.logProbs, candidates).map((id) => [pieces[id], Math.exp(each.logProbs[id])]);
+      return steps;
+    };
     const limits = {
       bos: this.target.bos,
       eos: this.target.eos,
@@ -109,55 +121,21 @@ export class Translator {
       least: Math.ceil(ids.length * decoding.min_length_factor),
       noRepeat: decoding.no_repeat_ngram,
     };
-    const spelled = (/** @type {import("./search.js").Hypothesis} */ each) =>
-      path(each).map(({ token }) => this.target.pieces[token]);
-    /** What was likely at the step that led to a state. @type {Map<import("./network.js").State, [string, number][]>} */
-    const likely = new Map();
-    const step = (/** @type {import("./search.js").Hypothesis[]} */ live) => {
-      const clamped = live.map((each) => {
-        const own = weights?.(each.state.position, spelled(each));
-        return own && Float32Array.from(reordered(own));
-      });
-      const previous = live.map(({ token }) => token);
-      const states = live.map(({ state }) => state);
-      const made = this.network.step(previous, states, clamped);
-      for (const { logProbs, state } of made) {
-        const best = candidates ? likeliest(logProbs, candidates, []) : [];
-        likely.set(
-          state,
-          best.map((id) => [this.target.pieces[id], Math.exp(logProbs[id])]),
-        );
-      }
-      return made;
-    };
-    const start = this.network.start(read);
+    const start = this.network.start(reordered([...ids, this.source.eos]));
     const forced = prefix.map((piece) => this.target.ids.get(piece) ?? this.target.unknown);
-    const [found] = search(step, start, limits, { beam, lengthPenalty, watch, prefix: forced });
+    const found = search(step, start, limits, { beam, lengthPenalty, watch, prefix: forced });
     const steps = path(found);
     const tokens = steps.map(({ token }) => token);
     return {
       text: this.target.decode(tokens).replace(/[\r\n]/g, " "),
-      pieces: tokens.map((token) => this.target.pieces[token]),
+      pieces: tokens.map((token) => pieces[token]),
       sourcePieces: [...ids, this.source.eos].map((id) => this.source.pieces[id]),
-      attention: this.network.attends
-        ? steps.map((each) => reordered(/** @type {Float32Array} */ (each.weights)))
-        : null,
-      candidates: steps.map(({ state }) => /** @type {[string, number][]} */ (likely.get(state))),
+      attention: this.network.attends ? steps.map((each) => reordered(each.weights ?? [])) : null,
+      candidates: steps.map(({ likely = [] }) => likely),
       probabilities: steps.map(({ logProb, parent }) => Math.exp(logProb - (parent?.logProb ?? 0))),
       logProb: found.logProb,
       score: found.logProb / penalty(found.length, lengthPenalty),
       cut,
     };
-  }
-
-  /**
-   * The order in which the network reads source positions, the end symbol last.
-   *
-   * @param {number} length
-   * @returns {number[]}
-   */
-  #order(length) {
-    const places = Array.from({ length }, (_, j) => j);
-    return [...(this.config.reverse_source ? places.reverse() : places), length];
   }
 }
