@@ -198,7 +198,7 @@ export class Attention {
   /** A head's units. @param {Float32Array} vector @param {number} head */
   #share(vector, head) {
     const units = vector.length / this.heads.length;
-    return vector.subarray(head * units, (head + 1) * units);
+    return this.heads.length > 1 ? vector.subarray(head * units, (head + 1) * units) : vector;
   }
 }
 

@@ -101,13 +101,13 @@ function excluded(last, { eos, forbidden, least, noRepeat }) {
 export function likeliest(logProbs, count, forbidden = []) {
   /** @type {number[]} */
   const found = [];
-  logProbs.forEach((logProb, id) => {
-    if (found.length === count && logProb <= logProbs[found[count - 1]]) return;
-    if (forbidden.includes(id) || Number.isNaN(logProb)) return;
-    const place = found.findIndex((other) => logProbs[other] < logProb);
+  for (let id = 0; id < logProbs.length; id += 1) {
+    if (found.length === count && logProbs[id] <= logProbs[found[count - 1]]) continue;
+    if (forbidden.includes(id) || Number.isNaN(logProbs[id])) continue;
+    const place = found.findIndex((other) => logProbs[other] < logProbs[id]);
     found.splice(place < 0 ? found.length : place, 0, id);
     if (found.length > count) found.pop();
-  });
+  }
   return found;
 }
 
