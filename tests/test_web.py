@@ -21,11 +21,17 @@ from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web.exporting import CELLS, SCORES, export_web, quantized, refuse_unknown_parts, refuse_unknown_pieces
 from nmt.runs.tensors import load_tensors, save_tensors, unshared
 from nmt.translation.translator import Translator
-from tests.models import ATTENTIONS, RECURRENT, forward, model_config, small_model
+from tests.models import ATTENTIONS, LUONG, RECURRENT, forward, model_config, small_model
 from tests.small_run import config, train
 
-SYSTEMS = sorted((ATTENTIONS | RECURRENT).keys())
-TIED = {"embeddings": {"size": 5, "tie": "all"}}
+SYSTEMS = {
+    **{name: {"attention": attention} for name, attention in ATTENTIONS.items()},
+    **RECURRENT,
+    **{f"luong {score}": {"attention": LUONG | {"score": score}} for score in SCORES},
+    "lstm in one direction, tied": {"encoder": {"type": "lstm", "hidden": 4, "directions": "forward"}}
+    | {"attention": ATTENTIONS["bahdanau"], "embeddings": {"size": 5, "tie": "target"}},
+}
+"""Every recurrent part that a configuration can name."""
 
 
 def skip_without_node() -> None:
@@ -40,19 +46,22 @@ def ask(task: str, **request: Any) -> Any:
     return measure_web.ask(task, **request)
 
 
-def steps(model: Seq2Seq, variant: str, file: Path, source: list[int], target: list[int]) -> list[dict[str, Any]]:
+def steps(
+    model: Seq2Seq, sections: dict[str, Any], file: Path, source: list[int], target: list[int]
+) -> list[dict[str, Any]]:
     """What the engine makes of each step, from weights in fp32."""
     save_tensors(unshared(model.float().state_dict()), file)
-    section = model_config(variant).model_dump(include={"encoder", "decoder", "attention"})
+    section = model_config(**sections).model_dump(include={"encoder", "decoder", "attention"})
     found: list[dict[str, Any]] = ask("steps", model=section, weights=str(file), source=source, target=target)
     return found
 
 
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tmp_path: Path) -> None:
-    model, source, target = small_model(variant), [4, 7, 5, 10, 6, 3], [2, 5, 12, 4]
+    sections = SYSTEMS[variant]
+    model, source, target = small_model(**sections), [4, 7, 5, 10, 6, 3], [2, 5, 12, 4]
     logits, weights = forward(model, torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([target]))
-    found = steps(model, variant, tmp_path / "model.safetensors", source, target)
+    found = steps(model, sections, tmp_path / "model.safetensors", source, target)
     expected = logits.log_softmax(-1)[0].float()
     torch.testing.assert_close(torch.tensor([step["logProbs"] for step in found]), expected, rtol=0, atol=1e-5)
     if weights is None:
@@ -64,7 +73,7 @@ def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tm
 
 @pytest.mark.parametrize("variant", ["transformer", "transformer encoder, recurrent decoder"])
 def test_a_network_that_the_engine_does_not_run_is_refused(variant: str) -> None:
-    with pytest.raises(ConfigError, match=r"^model\.encoder\.type: "):
+    with pytest.raises(ConfigError, match=r"^model\.encoder\.type: .*gru, lstm, ssru.*'transformer'.*--ctranslate2"):
         refuse_unknown_parts(model_config(variant))
 
 
