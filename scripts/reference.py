@@ -7,13 +7,17 @@ Such a part stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``; al
 if a page differs from the program.
 """
 
+import ast
 import importlib
+import inspect
 import json
 import re
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
@@ -141,8 +145,21 @@ def _type(annotation: Any, bounds: Sequence[Any] = ()) -> str:
 
 def _described(section: type[Section], name: str) -> str:
     """The text of a key, which a subclass may leave to its base."""
-    bases = [base for base in section.__mro__ if issubclass(base, Section) and name in base.model_fields]
-    return next(filter(None, (base.model_fields[name].description for base in bases)), "")
+    bases = [base for base in section.__mro__ if issubclass(base, Section)]
+    return next((text for base in bases if (text := _descriptions(base).get(name))), "")
+
+
+@cache
+def _descriptions(section: type[Section]) -> dict[str, str]:
+    """The text below each key of a section, from its source, without those of its bases."""
+    [definition] = ast.parse(textwrap.dedent(inspect.getsource(section))).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for key, text in pairwise(definition.body):
+        match key, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                found[name] = inspect.cleandoc(words)
+    return found
 
 
 def _default(field: FieldInfo) -> str:

@@ -28,6 +28,7 @@ from tests.small_translator import ATTENTIONS, TOKENIZERS, model_section, networ
 
 CPU = torch.device("cpu")
 TENSORS = {"a": torch.tensor([1.5, -2.0]), "b": torch.tensor([[3]], dtype=torch.int64)}
+TENSORS |= {"c": torch.tensor(2.5).bfloat16(), "d": torch.empty(0, 3).half(), "e": torch.tensor([0.1]).double()}
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
+from safetensors.torch import load_file
 
 import measure_web
 from nmt.cli.export import main as export
@@ -19,7 +20,7 @@ from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web.exporting import CELLS, SCORES, export_web, quantized, refuse_unknown_parts, refuse_unknown_pieces
-from nmt.runs.tensors import load_tensors, save_tensors, unshared
+from nmt.runs.tensors import save_tensors, unshared
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, forward, model_config, small_model
 from tests.small_run import config, train
@@ -257,7 +258,7 @@ def test_a_matrix_is_rounded_by_rows(bits: int, largest: int, tmp_path: Path) ->
     weights = {"matrix": torch.randn(5, 3), "zero": torch.zeros(1, 2), "vector": torch.tensor([0.123])}
     file = tmp_path / "model.safetensors"
     save_tensors(quantized(weights, bits), file)
-    stored, read = load_tensors(file), ask("weights", weights=str(file))
+    stored, read = load_file(file), ask("weights", weights=str(file))
     assert stored["matrix"].dtype == torch.int8
     assert stored["vector"].equal(weights["vector"])
     assert sum(read["zero"]) == 0

@@ -13,6 +13,7 @@ what the layers that read a context make of it, V target vocabulary.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import cast
 
 import torch
@@ -103,12 +104,22 @@ class FastSearch(Searchable[RecurrentState]):
         return lambda x: functional.linear(x.to(self.precision), low_weight, low_bias).to(self.high)
 
     def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Linear:
-        """A layer that reads the embedding of a token: (R,) ids -> (R, O), where it can be, looked up."""
-        layer = self._layer(weight, bias)
+        """A layer that reads the embedding of a token: (R,) ids -> (R, O), soon looked up, where that can be."""
+        layer, lock, table = self._layer(weight, bias), Lock(), None
         if embedding.size(0) * len(bias) > LARGEST_LOOKUP:
             return lambda tokens: layer(embedding[tokens])
-        table = layer(embedding)
-        return lambda tokens: functional.embedding(tokens, table)
+        left = embedding.size(0) // 8  # a line or two need fewer rows: neither the work nor the memory of the table
+
+        def look_up(tokens: Tensor) -> Tensor:
+            nonlocal left, table
+            left -= tokens.numel()
+            if left > 0:
+                return layer(embedding[tokens])
+            with lock:  # threads share one table
+                table = layer(embedding) if table is None else table
+            return functional.embedding(tokens, table)
+
+        return look_up
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """As ``Seq2Seq.encode``."""

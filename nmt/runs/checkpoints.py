@@ -141,7 +141,7 @@ class Checkpoints:
 
     def parameters(self, name: str) -> int:
         """The number of parameters of a checkpoint, all in fp32. Raises CheckpointError."""
-        return self.whole(name, lambda: inspect(self.folder(name) / "model.safetensors").size // 4)
+        return self.whole(name, lambda: inspect(self.folder(name) / "model.safetensors")[0] // 4)
 
     def whole(self, name: str, read: Callable[[], Item]) -> Item:
         """Read files of one checkpoint, and again if training has replaced it meanwhile: no reading mixes two.

@@ -51,7 +51,7 @@ def read_film(path: Path) -> Film | None:
     """Read the film of a run; None without one, or if the file, which may come from a stranger, is malformed."""
     try:
         require_regular_file(path, LARGEST_FILM)
-        sentences = SENTENCES.validate_json(inspect(path).metadata["sentences"])
+        sentences = SENTENCES.validate_json(inspect(path)[1]["sentences"])
         arrays = load(path.read_bytes())
         film = Film(sentences, arrays["updates"], [arrays[str(number)] for number in range(len(sentences))])
     except (NmtError, OSError, ValueError, LookupError):

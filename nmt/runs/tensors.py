@@ -1,8 +1,8 @@
 """Tensors by name, and safetensors files. PyTorch is imported when tensors are loaded or saved."""
 
+import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,20 +19,13 @@ MOST_PROBLEMS = 50
 """Problems that are reported; weights with more belong to something else."""
 LARGEST_HEADER = 1 << 20
 """Bytes of the header of an untrusted file; safetensors itself accepts a hundred times as many."""
+TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "U8": "uint8"}
+"""The types of numbers that are read, and their names in PyTorch."""
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The summary of a safetensors file, known without reading its tensors."""
-
-    size: int
-    """Bytes of all tensors."""
-    metadata: Mapping[str, str]
-
-
-def inspect(path: Path) -> Contents:
-    """Read the header of a safetensors file. Raises CheckpointError if the file is malformed, or shorter or longer than
-    the header says."""
+def inspect(path: Path) -> tuple[int, Mapping[str, str]]:
+    """Read the header of a safetensors file; return the bytes of all tensors, and its metadata. Raises CheckpointError
+    if the file is malformed, or shorter or longer than the header says."""
     require_regular_file(path, sys.maxsize)
     size = path.stat().st_size
     try:
@@ -41,7 +34,7 @@ def inspect(path: Path) -> Contents:
         if header > LARGEST_HEADER:
             raise CheckpointError(f"{path}: not a safetensors file of weights: a header of {header:,} bytes")
         with safe_open(path, framework="np") as opened:  # "pt" accepts no path that is not UTF-8
-            return Contents(size - 8 - header, opened.metadata() or {})
+            return size - 8 - header, opened.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error}; it has {size:,} bytes)") from None
 
@@ -84,15 +77,28 @@ def average(weights: "Iterable[Mapping[str, Tensor]]") -> "dict[str, Tensor]":
 
 
 def load_tensors(path: Path) -> "dict[str, Tensor]":
-    """Load a safetensors file. Raises CheckpointError if it is missing or malformed."""
-    if not path.is_file():
-        raise CheckpointError(f"{path}: missing")
-    from safetensors.torch import load  # noqa: PLC0415
+    """Load a safetensors file, each tensor straight into its memory. Raises CheckpointError if the file is missing or
+    malformed, or has tensors of other TYPES."""
+    inspect(path)
+    import torch  # noqa: PLC0415
 
+    tensors: dict[str, Tensor] = {}
     try:
-        # not memory-mapped, because a mapped file keeps its disk space after it is deleted
-        return load(path.read_bytes())
-    except (OSError, SafetensorError, ValueError, LookupError) as error:  # LookupError: a type that PyTorch lacks
+        with path.open("rb") as file:  # not memory-mapped: a mapped file keeps its disk space after it is deleted
+            start = 8 + int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(start - 8))
+            header.pop("__metadata__", None)
+            for name, entry in header.items():
+                if entry["dtype"] not in TYPES:
+                    raise ValueError(f"tensor {name} holds {entry['dtype']}; must be one of {', '.join(TYPES)}")
+                first, end = entry["data_offsets"]
+                data = torch.empty(end - first, dtype=torch.uint8)
+                file.seek(start + first)
+                if file.readinto(data.numpy().data) < len(data):
+                    raise ValueError(f"tensor {name} is cut off")
+                tensors[name] = data.view(getattr(torch, TYPES[entry["dtype"]])).view(entry["shape"])
+        return tensors
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
 
 

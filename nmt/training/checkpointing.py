@@ -114,7 +114,7 @@ class Checkpointing:
         if self.config.average == 1 or len(names) < 2 or progress.best is None:
             return
         mean = share_tensors(self.machine.world, lambda: average(self.run.weights(name) for name in names))
-        load_weights(self.model, mean, "the average of several checkpoints")
+        load_weights(self.model, dict(mean), "the average of several checkpoints")
         result = validate()
         better = result.merit(self.config.validation.metric) > progress.best.merit
         if self.machine.world.writes:

@@ -143,6 +143,8 @@ ATTACKS: dict[str, Attack] = {
     "a tensor with more bytes than its numbers take": gigabytes,
     "weights that are NaN": first_weight(float("nan")),
     "8-bit weights that are NaN": first_weight(float("nan"), torch.float8_e4m3fn),
+    "8-bit whole numbers as weights": first_weight(1, torch.int8),
+    "weights that are true or false": first_weight(1, torch.bool),
     "weights too large for fp32": first_weight(1e300, torch.float64),
     "a megabyte of brackets": replace(CONFIG, b"[" * (1 << 20)),
     "a network of 10^9 units": configured("hidden: 32", "hidden: 1000000000"),

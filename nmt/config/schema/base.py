@@ -52,9 +52,7 @@ class Problem(NamedTuple):
 class Section(BaseModel):
     """Section of the configuration, immutable."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def listed(words: Iterable[str]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from nmt.config.schema.attention import NoAttention
 from nmt.config.schema.base import (
@@ -26,6 +26,8 @@ Kernels = Literal["auto", "plain"]
 
 class Decoding(Section):
     """Translation, unless the command line says otherwise."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)  # for --help; slow, so not for all sections
 
     beam_size: Beam = 5
     """Hypotheses kept at each step; 1: greedy search."""
