@@ -7,11 +7,13 @@ from typing import Any, cast
 import pytest
 import torch
 
+from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
 from nmt.device import format_of, name_of
 from nmt.training.machine import Machine, Trial, settled
 from nmt.training.world import ONE_PROCESS, World
 from tests.small_run import metrics, options, train
+from tests.test_experiments import plan_of, write_experiment
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 BF16, PLAIN = {"avx512_bf16": True}, {"avx2": True}
@@ -108,3 +110,21 @@ def test_the_precision_of_another_device_is_not_kept(
     trial = Timed(monkeypatch, BF16, SLOWER)
     found = chosen(trial, begun={"device": device, "precision": "bf16"})
     assert found == ("fp32" if measured else "bf16") and bool(trial.measured) == measured
+
+
+def test_an_experiment_measures_once_for_its_new_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has begun goes on in its own precision; another call does not measure again."""
+    path, started = write_experiment(tmp_path, {"begun": {}, "a": {}, "b": {"seed": 2}}), list[list[str]]()
+    train(plan_of(path).runs[0].config, stop_after=2)  # in fp32
+
+    def fail(jobs: Mapping[str, Any], *_: Any) -> dict[str, int]:
+        started.append([words[-1] for words in jobs.values()])
+        return dict.fromkeys(jobs, 1)
+
+    monkeypatch.setattr("nmt.experiments.running.run_jobs", fail)
+    trials = [Timed(monkeypatch, BF16, seconds) for seconds in (FASTER, SLOWER)]
+    for trial in trials:
+        monkeypatch.setattr(Trial, "step", lambda self, machine, trial=trial: trial.step(machine))
+        assert nmt_experiment(["--config", str(path), "--set", "precision=auto"]) == 2
+    assert started == [["precision=fp32", "precision=bf16", "precision=bf16"]] * 2
+    assert [len(trial.measured) for trial in trials] == [2, 0]

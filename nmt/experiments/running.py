@@ -10,20 +10,25 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Protocol
 
 from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.report import table
+from nmt.device import format_of, resolve_device
 from nmt.errors import ConfigError, NmtError, ProcessError, Stopped
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
-from nmt.files import read_json
-from nmt.messages import Result, Say
-from nmt.runs.changes import LENGTH, WITHOUT_EFFECT, refuse_other_config
+from nmt.files import read_json, write_json
+from nmt.messages import Result, Say, silent
+from nmt.model import build_model
+from nmt.runs.changes import LENGTH, WITHOUT_EFFECT, read_manifest, refuse_other_config
 from nmt.runs.directory import RunDirectory
+from nmt.training.machine import Trial, settled
 from nmt.training.opening import is_finished, refuse_fewer_updates
 from nmt.training.progress import Progress
+from nmt.training.world import ONE_PROCESS
 
 Options = tuple[str, ...]
 """Options with which ``nmt-train`` finishes a run, beside the configuration."""
@@ -88,6 +93,7 @@ def run_experiment(
         say(f"dry run: {trained}; all would translate {tests}; figures and tables would go to {plan.output}")
         return ""
     said = prepare_all(plan, unfinished, say)
+    unfinished = with_precision(plan, unfinished, say)
     with stop_request:
         train(unfinished, said)
         translate_all(plan, say, check_stop)
@@ -148,7 +154,8 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it
         progress = Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
     try:
-        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH))
+        chosen = ("precision",) if run.config.precision == "auto" else ()
+        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH, *chosen))
     except ConfigError as error:
         raise ConfigError(*error.problems[:-1]) from None  # the last one is advice for nmt-train
     refuse_fewer_updates(run.config.training.updates, progress or Progress())
@@ -159,6 +166,39 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     if is_finished(directory, run.config, progress):
         return None, f"finished after update {progress.update:,}"
     return ("--resume",), f"to be resumed after update {progress.update:,}"
+
+
+# --- the precision ----------------------------------------------------------------------------------------------------
+
+
+def with_precision(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> dict[str, Options]:
+    """Add the precision to the options of runs that leave it open, so that all compute in the same.
+
+    It is measured once, and kept in the output directory; a run that is resumed keeps its own.
+    """
+    options = dict(unfinished)
+    for run in plan.runs:
+        if run.label not in options or run.config.precision != "auto":
+            continue
+        if "--resume" in options[run.label]:
+            precision = read_manifest(RunDirectory(run.path))["config"]["precision"]
+        else:
+            precision = _kept_precision(plan.output / "precision.json", run, say)
+        options[run.label] += ("--set", f"precision={precision}")
+    return options
+
+
+def _kept_precision(path: Path, run: Run, say: Say) -> str:
+    """Return the precision in the file, which is written with that of this run if it is missing."""
+    if not path.exists():
+        config, prepared = run.config, prepare(run.config, silent)
+        model = build_model(config.model, *prepared.tokenizers.sizes)
+        trial = Trial(model, config.model.attention, config.training, prepared)
+        device = resolve_device(config.device)
+        machine = settled("auto", device, config.kernels, ONE_PROCESS, {}, trial, say)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, format_of(machine.precision))
+    return str(read_json(path))
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------

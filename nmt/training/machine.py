@@ -137,7 +137,7 @@ def judge(exact: Values, found: Values, precision: torch.dtype) -> str | None:
 def settled(
     name: str, device: torch.device, kernels: Kernels, world: World, begun: Mapping[str, Any], trial: Trial, say: Say
 ) -> Machine:
-    """Choose the precision of this ``name`` and the kernels, the same in all processes.
+    """Choose the precision of this ``name``, the same in all processes.
 
     ``auto`` is bf16 on a GPU that multiplies bf16 matrices, and on a processor that does if a training step is clearly
     faster than in fp32. A run that goes on keeps the precision with which it was ``begun``, by its manifest, on this
@@ -154,7 +154,7 @@ def settled(
         machine = replace(machine, precision=FP32)
     if measured:
         say(f"precision: {format_of(machine.precision)}{measured}")
-    return trusted(machine, trial, say)
+    return machine
 
 
 def trusted(machine: Machine, trial: Trial, say: Say) -> Machine:

@@ -23,7 +23,7 @@ from nmt.runs.changes import read_manifest
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
 from nmt.runs.metrics import best_validation, read_metrics
-from nmt.training.machine import Machine, Trial, set_up, settled
+from nmt.training.machine import Machine, Trial, set_up, settled, trusted
 from nmt.training.objective import objective_of
 from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
 from nmt.training.reports import Log, summary
@@ -112,6 +112,7 @@ def train_on(
         model.load_state_dict(share_tensors(world, model.state_dict))
     trial = Trial(model, config.model.attention, config.training, prepared)
     machine = settled(config.precision, device, config.kernels, world, begun, trial, say)
+    machine = trusted(machine, trial, say)
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
