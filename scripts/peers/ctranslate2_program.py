@@ -1,5 +1,5 @@
 """Translate a file with CTranslate2 and a directory that ``nmt-export --ctranslate2`` has written: ``DIR SOURCE OUTPUT
-BEAM PRECISION THREADS``. Runs in CTranslate2's environment, without this toolkit.
+BEAM PRECISION WORKERS THREADS``. Runs in CTranslate2's environment, without this toolkit.
 """
 
 import sys
@@ -9,12 +9,14 @@ import ctranslate2
 import sentencepiece
 
 
-def translate(folder: str, source: str, output: str, beam: str, precision: str, threads: str) -> None:
-    """Translate a file: one translator whose threads share each batch, batches of 64 sentences of like length."""
+def translate(folder: str, source: str, output: str, beam: str, precision: str, workers: str, threads: str) -> None:
+    """Translate a file: workers, each of which translates batches of its own, of 64 sentences of like length, with some
+    threads."""
     pieces = {
         side: sentencepiece.SentencePieceProcessor(model_file=f"{folder}/{side}.model") for side in ("source", "target")
     }
-    translator = ctranslate2.Translator(folder, compute_type=precision, intra_threads=int(threads))
+    how = {"inter_threads": int(workers), "intra_threads": int(threads)}
+    translator = ctranslate2.Translator(folder, compute_type=precision, **how)
     results = translator.translate_batch(
         [pieces["source"].encode(line, out_type=str) for line in read_lines(source)],
         beam_size=int(beam),

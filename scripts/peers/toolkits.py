@@ -147,11 +147,12 @@ class Eole(Toolkit):
 
 @dataclass(frozen=True)
 class CTranslate2(Translator):
-    """CTranslate2 with the weights of a Transformer that this toolkit trained."""
+    """CTranslate2 with the weights of a Transformer that this toolkit trained; its workers share the threads."""
 
     packages = ("ctranslate2==4.8.5", "sentencepiece")
     precision: str
     run: Path
+    workers: int
 
     def preparation(self, work: Path) -> Command:
         """``nmt-export``, again for each comparison."""
@@ -161,7 +162,8 @@ class CTranslate2(Translator):
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
         """``translate_batch`` of its Python interface."""
         words = [Path(__file__).with_name("ctranslate2_program.py"), "model", source, output, beam, self.precision]
-        return Command([str(self.environment(work) / "bin/python"), *map(str, words), str(threads)])
+        words += [self.workers, max(1, threads // self.workers)]
+        return Command([str(self.environment(work) / "bin/python"), *map(str, words)])
 
 
 TOOLKITS: dict[str, Toolkit] = {
@@ -175,7 +177,11 @@ TOOLKITS: dict[str, Toolkit] = {
 def decoders(run: Path) -> dict[str, Translator]:
     """What translates with a Transformer of this toolkit."""
     here: dict[str, Translator] = {f"transformer-{precision}": NmtRun(precision, run) for precision in ("fp32", "bf16")}
-    return here | {f"ctranslate2-{precision}": CTranslate2(precision, run) for precision in ("float32", "int8")}
+    return here | {
+        f"ctranslate2-{precision}-{workers}-workers": CTranslate2(precision, run, workers)
+        for precision in ("float32", "int8")
+        for workers in (1, 2)
+    }
 
 
 def _write(work: Path, template: str, name: str, **values: int | str) -> None:
