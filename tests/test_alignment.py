@@ -23,6 +23,7 @@ from nmt.evaluation.alignment import (
     parse_gold,
     read_gold,
     score_alignments,
+    symmetrized,
     word_weights,
 )
 from nmt.evaluation.links import Link, piece_words
@@ -176,3 +177,13 @@ def test_the_diagonal() -> None:
 @given(LINKS)
 def test_pharaoh_is_read_as_it_is_written(links: frozenset[tuple[int, int]]) -> None:
     assert parse_gold(format_pharaoh(sorted(links)), "f:1").sure == links
+
+
+def test_links_of_two_directions_are_joined() -> None:
+    """Worked by hand: of the links beside 1-1 and its neighbours only 2-2 has no free word; of those apart, 4-5 has
+    none after 0-5."""
+    ahead = frozenset({(1, 1), (1, 2), (2, 3), (0, 5)})
+    back = frozenset({(1, 1), (2, 1), (2, 2), (4, 5)})
+    assert symmetrized(ahead, back, "intersection") == {(1, 1)}
+    assert symmetrized(ahead, back, "union") == ahead | back
+    assert symmetrized(ahead, back, "grow-diag-final-and") == {(1, 1), (1, 2), (2, 1), (2, 3), (0, 5)}

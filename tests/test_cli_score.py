@@ -1,6 +1,7 @@
 """The command as a user meets it: numbers, pieces, links, files that do not fit."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,3 +111,25 @@ def test_what_cannot_be_done_is_refused(score: Score, files: tuple[Path, Path], 
     code, _, err = score("--alignments", str(tmp_path / "links"), model=model)
     assert code == 2 and f"error: --alignments: {model} has no attention" in err
     assert not (tmp_path / "links").exists() and score(model=model)[0] == 0
+
+
+def test_links_of_two_runs_are_joined(score: Score, random_run: str, tmp_path: Path) -> None:
+    def links(*options: str) -> list[set[str]]:
+        assert score("--alignments", str(tmp_path / "links"), *options)[::2] == (0, "")
+        return [set(line.split()) for line in (tmp_path / "links").read_text().splitlines()]
+
+    reverse = shutil.copytree(random_run, tmp_path / "reverse")
+    text = (reverse / "config.yaml").read_text()
+    text = text.replace("source_language: x", "source_language: y").replace("target_language: y", "target_language: x")
+    (reverse / "config.yaml").write_text(text)
+    both = ("--reverse-model", str(reverse))
+    ahead = links()
+    of = {how: links(*both, "--symmetrize", how) for how in ("intersection", "grow-diag-final-and", "union")}
+    assert links(*both) == of["grow-diag-final-and"]
+    for few, some, many, one in zip(of["intersection"], links(*both), of["union"], ahead, strict=True):
+        assert few <= some <= many and few <= one <= many
+    assert of["intersection"] != ahead != of["union"] and of["union"][-1] == set()
+    code, _, err = score("--alignments", str(tmp_path / "links"), "--reverse-model", random_run)
+    assert code == 2 and f"error: --reverse-model: {random_run} translates x to y; must be y to x" in err
+    for options in (both, ("--alignments", str(tmp_path / "links"), "--symmetrize", "union")):
+        assert "--symmetrize needs --reverse-model, and --reverse-model needs --alignments" in score(*options)[2]

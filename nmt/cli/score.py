@@ -5,9 +5,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import zip_longest
+from functools import partial
+from itertools import repeat, tee, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nmt.cli.command import Command
 from nmt.cli.files import count_lines, format_links, open_outputs, require_attention, write_rows
@@ -16,7 +17,7 @@ from nmt.config import load_run_config
 from nmt.config.schema import LengthPenalty, Pieces, Size
 from nmt.data.corpus import Pair, different_line_counts
 from nmt.data.lines import read_lines
-from nmt.errors import DataError, NmtWarning
+from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
@@ -32,6 +33,8 @@ def score(
     output: OutputFile | None = None,
     pieces: OutputFile | None = None,
     alignments: OutputFile | None = None,
+    reverse_model: RunPath | None = None,
+    symmetrize: Literal["intersection", "union", "grow-diag-final-and"] | None = None,
     length_penalty: LengthPenalty | None = None,
     batch_tokens: Pieces = 4096,
     device: Device = "auto",
@@ -49,6 +52,8 @@ def score(
         output: numbers, a line for each pair (default: standard output)
         pieces: write source pieces, target pieces and the log-probability of each, one JSON object per pair
         alignments: write word alignments: i-j joins source word i and target word j, from 0
+        reverse_model: run that translates the target into the source: --alignments joins the links of both
+        symmetrize: how the links of both are joined (default: grow-diag-final-and)
         length_penalty: exponent of the length penalty of the score (default: decoding.length_penalty of the run)
         batch_tokens: maximum number of pieces of either side per batch, padding included
 
@@ -57,7 +62,15 @@ def score(
       nmt-score --model runs/en-fr --source test.en --target test.5-best.fr --n-best 5 --output test.5-best.scores
     """
     require_attention([model], {"--alignments": alignments})
-    decoding = load_run_config(model).decoding
+    data, decoding = load_run_config(model).data, load_run_config(model).decoding
+    if reverse_model is not None:
+        require_attention([reverse_model], {"--reverse-model": True})
+        other = load_run_config(reverse_model).data
+        if (other.target_language, other.source_language) != (data.source_language, data.target_language):
+            found = f"{reverse_model} translates {other.source_language} to {other.target_language}"
+            raise ConfigError(f"--reverse-model: {found}; must be {data.target_language} to {data.source_language}")
+    if (reverse_model and not alignments) or (symmetrize and not reverse_model):
+        raise ConfigError("--symmetrize needs --reverse-model, and --reverse-model needs --alignments")
     alpha = decoding.length_penalty if length_penalty is None else length_penalty
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
@@ -72,31 +85,36 @@ def score(
 
     place = resolve_device(device)
     run = load_run(Path(model), place)
-    scored = force(
-        run.network,
-        run.tokenizers,
-        paired(source, target, n_best),
-        place,
+    decode = partial(
+        force,
+        device=place,
         max_source=decoding.max_source,
         max_target=longest(decoding.max_source, decoding.max_length_factor),
         batch_tokens=batch_tokens,
         keep_attention=alignments is not None,
-        warn=warn,
     )
+    pairs = paired(source, target, n_best)
+    reverse: Iterator[ForcedDecoding | None] = repeat(None)
+    if reverse_model is not None:
+        pairs, again = tee(pairs)  # both are read in the same windows
+        back = load_run(Path(reverse_model), place)
+        swapped = (Pair(pair.target, pair.source) for pair in again)
+        reverse = (forced for _, forced in decode(back.network, back.tokenizers, swapped))
+    scored = decode(run.network, run.tokenizers, pairs, warn=warn)
     if output is not None or not sys.stdout.isatty():
         scored = counted(scored, target, count_lines(target), "lines")
     with ExitStack() as stack:
         outputs = open_outputs(
             [
-                (output, lambda _, forced: format_numbers(forced, alpha)),
-                (pieces, lambda _, forced: format_pieces(forced)),
-                (alignments, format_pair_links),
+                (output, lambda _, forced, __: format_numbers(forced, alpha)),
+                (pieces, lambda _, forced, __: format_pieces(forced)),
+                (alignments, partial(format_pair_links, how=symmetrize or "grow-diag-final-and")),
             ],
             stack,
         )
-        for pair, forced in scored:
+        for (pair, forced), backward in zip(scored, reverse, strict=False):
             blank = len(forced.source_pieces) == len(forced.target_pieces) == 1
-            write_rows(outputs, (pair, BLANK if blank else forced))
+            write_rows(outputs, (pair, BLANK if blank else forced, backward))
 
 
 main = Command(score)
@@ -133,6 +151,14 @@ def format_pieces(forced: "ForcedDecoding") -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def format_pair_links(pair: Pair, forced: "ForcedDecoding") -> str:
-    """Return links between whitespace words; "" for a blank pair."""
-    return format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
+def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDecoding | None", how: str) -> str:
+    """Return links between whitespace words, joined with those of the other direction; "" for a blank pair."""
+    ahead = format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
+    if backward is None or not ahead:
+        return ahead
+    from nmt.evaluation.alignment import format_pharaoh, symmetrized  # noqa: PLC0415  (slow to import)
+    from nmt.evaluation.links import parse_links  # noqa: PLC0415
+
+    back = format_links(backward.attention, (backward.source_pieces, backward.target_pieces), pair[::-1])
+    links, others = ({link for link, _ in parse_links(line, "")} for line in (ahead, back))
+    return format_pharaoh(sorted(symmetrized(frozenset(links), frozenset((i, j) for j, i in others), how)))

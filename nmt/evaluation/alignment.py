@@ -30,6 +30,29 @@ def likeliest_links(weights: Weights) -> list[Link]:
     return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
 
 
+def symmetrized(ahead: Alignment, back: Alignment, how: str) -> Alignment:
+    """Join the links of two directions by ``intersection``, ``union`` or ``grow-diag-final-and`` (Koehn et al. 2003).
+
+    The last begins with the links that both have. It adds those of one direction that are next to a
+    link, also diagonally, and have a word without links; then those of which both words have none.
+    """
+    either, links = ahead | back, sorted(ahead & back)
+    if how != "grow-diag-final-and":
+        return frozenset(links) if how == "intersection" else either
+
+    def free(link: Link) -> list[bool]:
+        return [word not in {each[side] for each in links} for side, word in enumerate(link)]
+
+    for i, j in links:  # also those that are added
+        for near in [(i + up, j + right) for up in (-1, 0, 1) for right in (-1, 0, 1)]:
+            if near in either and any(free(near)):
+                links.append(near)
+    for link in (*sorted(ahead), *sorted(back)):
+        if all(free(link)):
+            links.append(link)
+    return frozenset(links)
+
+
 class LabelledWeights(NamedTuple):
     """Attention between the labels of two sides, with the end symbol: (target labels, source labels)."""
 
