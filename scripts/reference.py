@@ -1,5 +1,5 @@
 """Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
-the claims in docs/textbook.md.
+the claims in docs/textbook.md, the table of the engine in docs/performance.md.
 
     python scripts/reference.py
 
@@ -29,7 +29,7 @@ from nmt.config.problems import Variants, annotation_of, variants_of
 from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("docs/options.md", "docs/commands.md", "docs/textbook.md")
+PAGES = ("docs/options.md", "docs/commands.md", "docs/textbook.md", "docs/performance.md")
 GENERATED = re.compile(r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
 
@@ -240,10 +240,38 @@ def claims() -> str:
     return table
 
 
+def browser() -> str:
+    """The table of docs/figures/web.json: of each run the toolkit, then the engine by its weights; greedy, beam 5."""
+    runs = json.loads((ROOT / "docs/figures/web.json").read_text("utf-8"))["runs"]
+    columns = {"equal, %": "g", "BLEU": ".2f", "sentences/s": ".0f"}
+    lines = [
+        "| weights | MB | equal to the toolkit's, % | BLEU | sentences/s of processor time |",
+        "|---|---|---|---|---|",
+    ]
+    for run, measured in runs.items():
+        systems: dict[str, dict[int, dict[str, Any]]] = {}
+        for row in measured["rows"]:
+            systems.setdefault(row["system"], {})[row["beam"]] = row
+        for system, rows in systems.items():
+            if system == "toolkit, in batches":
+                continue  # the engine translates one at a time
+            name = system.removeprefix("engine, ") if "engine" in system else f"{run}, toolkit"
+            cells = [", ".join(_number(rows, beam, key, form) for beam in (1, 5)) for key, form in columns.items()]
+            size = _number(rows, 1, "weights, MB", ".2f")
+            lines.append(f"| {' | '.join([name, size, *cells])} |".replace("–, –", "–"))
+    return "\n".join([*lines, ""])
+
+
+def _number(rows: Mapping[int, Mapping[str, Any]], beam: int, key: str, form: str) -> str:
+    """A cell of the engine's table; a dash for what was not measured."""
+    return format(rows[beam][key], form) if key in rows.get(beam, {}) else "–"
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "shared-options": shared_options,
     "claims": claims,
+    "browser": browser,
     **{name: partial(of_command, name) for name in SCRIPTS},
 }
 
