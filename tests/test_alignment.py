@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.corpus import Pair
+from nmt.data.links import Link, piece_words
 from nmt.errors import DataError
 from nmt.evaluation.alignment import (
     AlignmentScore,
@@ -26,7 +27,6 @@ from nmt.evaluation.alignment import (
     symmetrized,
     word_weights,
 )
-from nmt.evaluation.links import Link, piece_words
 
 
 def test_word_weights_by_hand() -> None:

@@ -16,6 +16,7 @@ from nmt.data.encoding import NUMBERS
 from nmt.data.epochs import Position, TrainingSet, ahead, training_batches
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
+from nmt.training.gradients import filled_up
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
 REVERSED = replace(SPECIALS, reverse_source=True)
@@ -109,6 +110,15 @@ def test_a_reversed_source_by_hand() -> None:
     assert REVERSED.order(4).tolist() == [2, 1, 0, 3] and REVERSED.order(1).tolist() == [0]
 
 
+def test_links_in_a_batch_by_hand() -> None:
+    """EOS and padding have none, and each link is where the network reads the source piece."""
+    links = ids([0, 0, 1, 1, 2, 1], [0, 0])
+    for specials, first in ((SPECIALS, [[1, 0, 0, 0], [0, 0.5, 0.5, 0]]), (REVERSED, [[0, 0, 1, 0], [0.5, 0.5, 0, 0]])):
+        batch = collate(ids([4, 5, 6], [7]), ids([14, 15], [16]), specials, links)
+        assert batch.links is not None and batch.links.dtype == torch.float32
+        assert batch.links.tolist() == [[*first, [0] * 4], [[1, 0, 0, 0], [0] * 4, [0] * 4]]
+
+
 # --- the stream of training -------------------------------------------------------------------------------------------
 
 
@@ -172,11 +182,13 @@ def test_items_made_ahead_come_in_order_and_no_more_than_asked_for() -> None:
 
 
 def test_a_batch_moves_whole_and_its_lengths_stay() -> None:
-    whole = collate(ids([4, 5, 6], [7]), ids([14, 15], [16]), SPECIALS)
+    whole = collate(ids([4, 5, 6], [7]), ids([14, 15], [16]), SPECIALS, ids([0, 0], [0, 0]))
     one, other = whole.halves()
     assert (one.target_tokens, other.target_tokens) == (3, 2) and other.halves() == [other]
-    assert torch.equal(torch.cat((one.source, other.source)), whole.source)
-    moved = whole.to(torch.device("meta"))
-    for name in ("source", "target_input", "target_output", "target_mask"):
+    moved, filled = whole.to(torch.device("meta")), filled_up(whole, SPECIALS)
+    for name in ("source", "target_input", "target_output", "target_mask", "links"):
+        whole_of = getattr(whole, name)
+        assert torch.equal(torch.cat((getattr(one, name), getattr(other, name))), whole_of)
+        assert torch.equal(getattr(filled, name)[*map(slice, whole_of.shape)], whole_of)
         assert getattr(moved, name).device.type == "meta"
     assert moved.source_lengths.device.type == "cpu" and moved.target_tokens == whole.target_tokens

@@ -13,6 +13,7 @@ from nmt.config.schema import FileCorpus, Filter
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.encoding import Recipe, encode, encode_split, reason
+from nmt.data.links import Link, piece_links
 from nmt.data.report import REASONS
 from nmt.messages import shown_on
 from tests.recorded_steps import Recorder
@@ -112,6 +113,15 @@ def test_repeated_pairs_against_a_plain_list(units: list[list[int]]) -> None:
         expected = [pair in [*pairs, *new[:place]] for place, pair in enumerate(new)]
         assert [REASONS[each] == "duplicate" for each in facts["reason"].to_pylist()] == expected
         pairs += new
+
+
+def test_links_lead_from_every_piece_of_a_word_to_every_piece() -> None:
+    """A tag has none; a pair that is dropped takes its links with it."""
+    assert piece_links({(0, 0), (2, 1)}, [0, 0, 2], [0, 1, 1, 2]) == [0, 0, 1, 0, 2, 1, 2, 2]
+    pairs, links = [Pair("", "a"), Pair("b a", "a")], [set[Link](), {(1, 0)}]
+    for tag, first in ((None, 1), ("▁a", 2)):
+        table, _ = encode(pairs, Recipe(TOKENIZERS, links=True, tag=tag), set(), links=links)
+        assert table["links"].to_pylist() == [[first, 0]]
 
 
 def test_a_tag_does_not_fill_an_empty_source() -> None:

@@ -25,6 +25,7 @@ from tests.small_run import options, train, train_whole_and_in_parts, write_corp
 
 BPE = {"type": "bpe", "vocabulary": 40}
 WORD = {"type": "word", "vocabulary": 50}
+GUIDED: dict[str, Any] = {"guided_attention": {}}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -40,9 +41,13 @@ def configuration(
 
 
 def mixed(folder: Path, mix: dict[str, float], tokenizer: Any = BPE, **training: Any) -> Config:
-    """Two corpora of 300 and 60 pairs; the second is tagged."""
+    """Two corpora of 300 and 60 pairs; the second is tagged, and linked where attention is guided."""
     (folder / "other").mkdir(exist_ok=True)
     back = write_corpus(folder / "other", train=60, seed=9)["train"] | {"tag": "<bt>"}
+    if "guided_attention" in training:  # the first word of a source is the last of its translation
+        lines = Path(back["source"]).read_text("utf-8").splitlines()
+        back["links"] = str(folder / "links")
+        Path(back["links"]).write_text("".join(f"0p{len(line.split()) - 1}\n" for line in lines), "utf-8")
     corpora = {"europarl": configuration(folder).data.train.model_dump(exclude_none=True), "back": back}
     data = {"corpora": {name: corpora[name] for name in mix}, "train": {"mix": mix}}
     return configuration(folder, tokenizer, data=data, **training)
@@ -197,6 +202,32 @@ def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     for _ in ("made", "found in the cache"):
         said = error_of(mixed(tmp_path, {"europarl": 1.0, "back": 0.001}))
         assert said.startswith("data.train.mix.back: 0.001 leaves none of 60 pairs in an epoch")
+
+
+def test_only_one_corpus_of_a_mix_has_links(tmp_path: Path) -> None:
+    """Tokenizers and ids are the same without them; the tag has none."""
+    mix = {"europarl": 1.0, "back": 1.5}
+    plain, prepared = (prepare(mixed(tmp_path, mix, WORD, **training)) for training in ({}, GUIDED))
+    assert plain.corpus_sha256 != prepared.corpus_sha256
+    pairs, tag = prepared.train.in_epoch(1), prepared.tokenizers.source.piece_id("<bt>")
+    assert pairs_of(pairs) == pairs_of(plain.train.in_epoch(1))
+    found = [each.tolist() for each in pairs.links(range(len(pairs))) or ()]
+    assert found == [[1, len(target) - 1] if source[0] == tag else [] for source, target in pairs_of(pairs)]
+
+
+def test_links_that_cannot_be_are_named(tmp_path: Path) -> None:
+    """In the lines that are read."""
+    chosen, path = mixed(tmp_path, {"back": 1.0}, **GUIDED), tmp_path / "links"
+    lines = path.read_text("utf-8").splitlines()
+    for changed, problem in (
+        (lines[:-1], f"{path}: has 59 lines; must have one for each pair of {tmp_path}/other/train.low"),
+        ([*lines, ""], f"{path}: has more than 60 lines"),
+        ([*lines[:3], "0-0 9p0", *lines[4:]], f"{path}:4: 9-0 links a missing word"),
+    ):
+        path.write_text("".join(f"{line}\n" for line in changed), "utf-8")
+        assert error_of(chosen).startswith(f"data.corpora.back: {problem}")
+    chosen.data.corpora["back"] = chosen.data.corpora["back"].model_copy(update={"limit": 3})
+    assert len(prepare(chosen).train) == 3
 
 
 @pytest.mark.parametrize("change", ["train.mix.back=0", "corpora.back.tag=two words"])

@@ -270,5 +270,6 @@ def test_noise_is_drawn_in_training_alone(estimator: str) -> None:
     before = torch.get_rng_state()
     model.unroll(batch.target_input, model.encode(batch.source, batch.source_lengths))
     assert torch.equal(torch.get_rng_state(), before)
-    objective(model, batch)
+    weights = objective(model, batch).attention
     assert not torch.equal(torch.get_rng_state(), before)
+    assert weights is not None and weights.requires_grad and bool((weights < 1).all()), "probabilities, to be guided"

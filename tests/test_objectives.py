@@ -1,4 +1,4 @@
-"""What training minimizes beside teacher forcing: scheduled sampling."""
+"""What training minimizes beside teacher forcing: scheduled sampling and guided attention."""
 
 import math
 from dataclasses import replace
@@ -15,9 +15,11 @@ from nmt.data.batching import Batch
 from nmt.model import Seq2Seq
 from nmt.training.gradients import EagerGradients
 from nmt.training.objective import (
+    GuidedAttention,
     Objective,
     ScheduledSampling,
     TeacherForcing,
+    links_guide,
     objective_of,
     reference_share,
 )
@@ -148,11 +150,12 @@ def test_outputs_are_drawn_from_the_distribution_of_the_network(
     assert not shares[list(forbidden)].any()
 
 
-def test_training_forbids_what_search_forbids() -> None:
-    training = Training.model_validate({"updates": 1, "scheduled_sampling": {}})
+def test_training_forbids_what_search_forbids_and_guides_the_attention_of_the_chosen_inputs() -> None:
+    training = Training.model_validate({"updates": 1, "scheduled_sampling": {}, "guided_attention": {"weight": 2.0}})
     specials = replace(SPECIALS, target_pad=7, target_bos=8)
-    objective = objective_of(model_config("bahdanau").attention, training, small_model(), specials)
-    assert isinstance(objective, ScheduledSampling) and objective.forbidden == (7, 8)
+    guided = objective_of(model_config("bahdanau").attention, training, small_model(), specials)
+    assert isinstance(guided, GuidedAttention) and guided.weight == 2 and guided.attention_gradients
+    assert isinstance(guided.inner, ScheduledSampling) and guided.inner.forbidden == (7, 8) and not guided.recordable
 
 
 def test_inputs_are_chosen_without_dropout() -> None:
@@ -173,3 +176,33 @@ def test_choosing_inputs_in_bf16_cuts_no_gradient(variant: str) -> None:
         compute = EagerGradients(model, sampling, torch.device("cpu"), torch.bfloat16, kernels)
         compute(batch(), 1)
         assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
+
+
+# --- guided attention -------------------------------------------------------------------------------------------------
+
+
+def test_links_by_hand() -> None:
+    """A piece with one link and weight 1/4 there, one with two links and weights 1/2 and 1/8, one without."""
+    links = torch.tensor([[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]]])
+    weights = torch.tensor([[[0.75, 0.25, 0.0], [0.5, 0.375, 0.125], [0.0, 0.0, 1.0]]])
+    wanted = math.log(4) + 0.5 * math.log(2) + 0.5 * math.log(8)
+    assert links_guide(weights, links).item() == pytest.approx(wanted)
+    assert links_guide(weights, links.flip(2)).isfinite(), "a weight of zero at a link"
+
+
+@pytest.mark.parametrize("variant", [name for name in SOFT if small_model(name).attends])
+def test_the_term_is_added_and_reaches_the_parameters(variant: str) -> None:
+    """Loss and gradients against autograd through the plain network; the likelihood that is reported is unchanged."""
+    model, pairs, forcing = small_model(variant).train(), batch(), TeacherForcing(0.1)
+    links = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1))
+    links[:, ::2, :2] = 0.5
+    pairs, objective = replace(pairs, links=links), GuidedAttention(forcing, 3.0)
+    found = gradients(model, objective, pairs)
+    model.zero_grad()
+    _, weights = model(pairs.source, pairs.source_lengths, pairs.target_input)
+    whole = forcing(model, pairs).objective + 3.0 * links_guide(weights, links)
+    whole.backward()
+    assert found["loss"] == pytest.approx(whole.item())
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, rtol=1e-9, atol=1e-12, msg=name)
+    assert objective(model, pairs).likelihood == forcing(model, pairs).likelihood

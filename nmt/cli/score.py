@@ -156,8 +156,8 @@ def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDec
     ahead = format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
     if backward is None or not ahead:
         return ahead
+    from nmt.data.links import parse_links  # noqa: PLC0415
     from nmt.evaluation.alignment import format_pharaoh, symmetrized  # noqa: PLC0415  (slow to import)
-    from nmt.evaluation.links import parse_links  # noqa: PLC0415
 
     back = format_links(backward.attention, (backward.source_pieces, backward.target_pieces), pair[::-1])
     links, others = ({link for link, _ in parse_links(line, "")} for line in (ahead, back))

@@ -64,6 +64,8 @@ class Batch(Record):
     """(B, T), True on real tokens"""
     target_tokens: int
     """Real target tokens, EOS included"""
+    links: Tensor | None = None
+    """(B, T, S): even over the source pieces that a target piece is linked to, summing to 1; all else is zero"""
 
     def pinned(self) -> Self:
         """The batch in pinned memory, from which a GPU copies asynchronously."""
@@ -102,13 +104,21 @@ def pad_source(sources: Sequence[Sequence[int] | Ids], specials: Specials) -> tu
     return padded, mask.sum(1)
 
 
-def collate(sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials) -> Batch:
-    """Make a batch of pairs of ids without BOS and EOS."""
+def collate(
+    sources: Sequence[Ids], targets: Sequence[Ids], specials: Specials, links: Sequence[Ids] | None = None
+) -> Batch:
+    """Make a batch of pairs of ids without BOS and EOS, and of their links: source piece, target piece, ..."""
     source, lengths = pad_source(sources, specials)
     target, mask = pad([np.append(row, specials.target_eos) for row in targets], specials.target_pad)
     start = target.new_full((len(targets), 1), specials.target_bos)
     shifted = torch.cat((start, target[:, :-1]), 1)
-    return Batch(source, lengths, shifted, target, mask, int(mask.sum()))
+    batch = Batch(source, lengths, shifted, target, mask, int(mask.sum()))
+    if links is None:
+        return batch
+    weights = torch.zeros(*target.shape, source.size(1))
+    for row, pieces, length in zip(weights.numpy(), links, lengths.tolist(), strict=True):
+        row[pieces[1::2], specials.order(length)[pieces[::2]]] = 1
+    return replace(batch, links=weights / weights.sum(2, keepdim=True).clamp(min=1))
 
 
 def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:

@@ -63,7 +63,7 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
 
     Raises DataError if a file cannot be read or the hub cannot be reached.
     """
-    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl"})
+    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
     if isinstance(corpus, HubCorpus):
         digests = [load_hub(corpus)._fingerprint]
     elif isinstance(corpus, FileCorpus):

@@ -22,6 +22,7 @@ from nmt.data.encoding import Recipe, encode_split, mapped
 from nmt.data.epochs import TrainingSet
 from nmt.data.language_id import swapped_sides
 from nmt.data.learning import learn
+from nmt.data.lines import file_sha256, matching
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError, of_key
@@ -34,7 +35,7 @@ ENOUGH = 5_000
 """Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
 (Sennrich & Zhang 2019)."""
 Digests = Mapping[str, str]
-"""The digest of each corpus, by its key in the section ``data``."""
+"""The digest of each corpus and of its links, by its key in the section ``data``."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def prepare(config: Config, say: Say = silent) -> PreparedData:
         files = {side: f"{run}/tokenizer/{side}.model" for side in ("source", "target")}
         tokenizers = _tokenizers(GivenTokenizer(type="given", **files), data, digests, say)
     tokenizers = replace(tokenizers, reverse_source=data.reverse_source)
-    recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout))
+    recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked))
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     train = TrainingSet(
         tables["train"],
@@ -113,6 +114,8 @@ def _digests(data: Data) -> Digests:
     for key, corpus in counted(corpora.items(), "reading the corpora", len(corpora), "corpora"):
         with of_key(f"data.{key}"):
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
+            if corpus.links is not None:
+                digests[f"{key}.links"] = " ".join(map(file_sha256, matching(corpus.links)))
     return digests
 
 

@@ -17,16 +17,16 @@ class EncodedCorpus:
     """Pairs of ids, without BOS and EOS: the rows of a table, in any order and number.
 
     Args:
-        table: its columns ``source`` and ``target`` are lists of int32.
+        table: its columns ``source`` and ``target`` are lists of int32. So is ``links``, if there are any.
         drawn: the rows; None: all.
     """
 
     def __init__(self, table: pa.Table, drawn: NDArray[np.int64] | None = None) -> None:
-        self._drawn = drawn
-        self._source, self._target = _IdLists(table["source"]), _IdLists(table["target"])
-        self.source_lengths = self._source.lengths if drawn is None else self._source.lengths[drawn]
+        self._source, self._target = _IdLists(table["source"], drawn), _IdLists(table["target"], drawn)
+        self._links = _IdLists(table["links"], drawn) if "links" in table.column_names else None
+        self.source_lengths = self._source.lengths
         """Pieces of each source sentence: (pairs,) int32."""
-        self.target_lengths = self._target.lengths if drawn is None else self._target.lengths[drawn]
+        self.target_lengths = self._target.lengths
         """Pieces of each target sentence: (pairs,) int32."""
 
     def __len__(self) -> int:
@@ -34,23 +34,27 @@ class EncodedCorpus:
 
     def rows(self, indices: Indices) -> tuple[list[Ids], list[Ids]]:
         """Source and target ids of the pairs at ``indices``, in this order."""
-        rows = np.asarray(indices, np.int64)
-        if self._drawn is not None:
-            rows = self._drawn[rows]
-        return self._source.take(rows), self._target.take(rows)
+        return self._source.take(indices), self._target.take(indices)
+
+    def links(self, indices: Indices) -> list[Ids] | None:
+        """The links of the pairs at ``indices``: source piece, target piece, ...; None without links."""
+        return None if self._links is None else self._links.take(indices)
 
 
 class _IdLists:
-    """A column of lists of int32, in which a row is found without copying the column."""
+    """The rows ``drawn`` of a column of lists of int32, or all; one is found without copying the column."""
 
-    def __init__(self, column: pa.ChunkedArray) -> None:
+    def __init__(self, column: pa.ChunkedArray, drawn: NDArray[np.int64] | None) -> None:
+        self._drawn = drawn
         chunks = [chunk for chunk in column.chunks if len(chunk)]
         self._values = [chunk.values.to_numpy() for chunk in chunks]
         self._starts = [chunk.offsets.to_numpy() for chunk in chunks]
         self._first_rows = np.cumsum([0, *(len(chunk) for chunk in chunks)])
-        self.lengths: NDArray[np.int32] = np.concatenate([np.zeros(0, np.int32), *map(np.diff, self._starts)])
+        lengths = np.concatenate([np.zeros(0, np.int32), *map(np.diff, self._starts)])
+        self.lengths: NDArray[np.int32] = lengths if drawn is None else lengths[drawn]
 
-    def take(self, rows: NDArray[np.int64]) -> list[Ids]:
+    def take(self, indices: Indices) -> list[Ids]:
+        rows = np.asarray(indices if self._drawn is None else self._drawn[indices], np.int64)
         chunks = np.searchsorted(self._first_rows, rows, side="right") - 1
         places = rows - self._first_rows[chunks]
         return [

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, Filter
 from nmt.data.corpus import Pair, corpus_name, read_pairs
+from nmt.data.links import Link, linked_pairs, piece_links, piece_words
 from nmt.data.report import KEPT, REASONS, counts_by_reason
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import DataError, of_key
@@ -42,6 +43,8 @@ class Recipe:
     """Keep every pair, empty ones too."""
     text: bool = False
     """Store the text beside the ids."""
+    links: bool = False
+    """Store the links of pieces: source piece, target piece, ..."""
     tag: str | None = None
     """The piece before each source sentence."""
 
@@ -49,7 +52,8 @@ class Recipe:
     def schema(self) -> pa.Schema:
         """The columns of the kept pairs."""
         text = [("source_text", pa.string()), ("target_text", pa.string())] if self.text else []
-        return pa.schema([("source", NUMBERS), ("target", NUMBERS), *text])
+        links = [("links", NUMBERS)] if self.links else []
+        return pa.schema([("source", NUMBERS), ("target", NUMBERS), *text, *links])
 
 
 def encode_split(
@@ -63,8 +67,8 @@ def encode_split(
     """Write the kept pairs of a split to a new file, corpus after corpus; return facts of all pairs of each corpus, 41
     bytes a pair.
 
-    The corpora come by their keys in the section ``data``. Raises DataError as :func:`read_pairs` does, and for a
-    corpus of which no pair is kept.
+    The corpora come by their keys in the section ``data``. Raises DataError as :func:`read_pairs` and
+    :func:`linked_pairs` do, and for a corpus of which no pair is kept.
     """
     facts = {}
     with path.open("wb") as file, pa.ipc.new_stream(file, recipe.schema) as writer:
@@ -72,9 +76,10 @@ def encode_split(
             say(f"encoding {key}: {corpus_name(corpus)}")
             units, seen = [], set[int]()
             with of_key(f"data.{key}"), step(f"encoding {key}", None, "pairs") as progress:
-                pairs = read_pairs(corpus, *languages)
-                while unit := list(islice(pairs, UNIT)):
-                    kept, found = encode(unit, replace(recipe, tag=corpus.tag), seen, threads)
+                linked = linked_pairs(read_pairs(corpus, *languages), corpus)
+                while unit := list(islice(linked, UNIT)):
+                    pairs, links = zip(*unit, strict=True)
+                    kept, found = encode(pairs, replace(recipe, tag=corpus.tag), seen, threads, links)
                     writer.write_table(kept)
                     units.append(found)
                     progress.advance(len(found))
@@ -86,13 +91,18 @@ def encode_split(
     return facts
 
 
-def encode(pairs: Sequence[Pair], recipe: Recipe, seen: set[int], threads: int = 1) -> tuple[pa.Table, pa.Table]:
-    """Encode pairs: -> the kept ones, and facts of all. ``seen`` collects hashes of pairs if repeated ones are dropped:
-    about 100 bytes each."""
+def encode(
+    pairs: Sequence[Pair], recipe: Recipe, seen: set[int], threads: int = 1, links: Sequence[set[Link]] = ()
+) -> tuple[pa.Table, pa.Table]:
+    """Encode pairs and their links: -> the kept ones, and facts of all. ``seen`` collects hashes of pairs if repeated
+    ones are dropped: about 100 bytes each."""
     columns: dict[str, Sequence[Any]] = {}
     facts: dict[str, Sequence[int]] = {}
+    places: list[list[list[int]]] = []
     for (side, tokenizer), texts in zip(recipe.tokenizers.sides(), map(list, zip(*pairs, strict=True)), strict=True):
         ids = tokenizer.encode(texts, threads)
+        if recipe.links:
+            places.append([piece_words(tokenizer.pieces(row), text) for row, text in zip(ids, texts, strict=True)])
         if side == "source" and recipe.tag is not None:
             tag = tokenizer.piece_id(recipe.tag)
             ids = [[tag, *row] if row else row for row in ids]
@@ -100,6 +110,9 @@ def encode(pairs: Sequence[Pair], recipe: Recipe, seen: set[int], threads: int =
         facts[f"{side}_words"] = [len(text.split()) for text in texts]
         facts[f"{side}_pieces"] = [len(row) for row in ids]
         facts[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]
+    if recipe.links:
+        first = [] if recipe.tag is None else [-1]  # a tag is part of no word
+        columns["links"] = [piece_links(each, first + s, t) for each, s, t in zip(links, *places, strict=True)]
     facts["pair_hash"] = [text_hash("\n".join(pair)) for pair in pairs]
     facts["source_hash"] = [text_hash(pair.source) for pair in pairs]
     repeats = [False] * len(pairs)

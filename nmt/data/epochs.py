@@ -138,7 +138,7 @@ def training_batches(
     while True:
         dealt = list(islice(batches, size))
         pairs, rows, _ = dealt[rank]
-        yield dealt[-1][-1], collate(*pairs.rows(rows), specials)
+        yield dealt[-1][-1], collate(*pairs.rows(rows), specials, pairs.links(rows))
 
 
 def _batches(

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from nmt.data.corpus import Pair
 from nmt.data.lines import read_lines
+from nmt.data.links import Link, parse_links, piece_words, refuse_missing_words
 from nmt.errors import DataError
-from nmt.evaluation.links import Link, parse_links, piece_words, refuse_missing_words
 
 Weights = npt.NDArray[np.floating]
 Alignment = frozenset[Link]

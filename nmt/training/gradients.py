@@ -176,6 +176,7 @@ def filled_up(batch: Batch, specials: Specials) -> Batch:
         pad(batch.target_output, target, specials.target_pad),
         pad(batch.target_mask, target, False),
         batch.target_tokens,
+        None if batch.links is None else functional.pad(batch.links, (0, source, 0, target, 0, sentences)),
     )
 
 

@@ -35,6 +35,8 @@ class Loss:
     """The sum to minimize; differentiable, nats."""
     likelihood: Tensor
     """Negative log-likelihood of the targets, nats: what is reported, whatever is minimized."""
+    attention: Tensor | None = None
+    """The attention weights of the pass, (B, T, S), for terms on them; None without attention."""
 
 
 class Objective(Protocol):
@@ -66,8 +68,8 @@ class TeacherForcing:
 
     def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
         """See ``Objective``."""
-        readouts, _ = network.unroll(batch.target_input, self.memory(network, batch))
-        return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing))
+        readouts, attention = network.unroll(batch.target_input, self.memory(network, batch))
+        return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing), attention)
 
     def memory(self, network: Network, batch: Batch) -> Memory:
         """Read the source."""
@@ -96,7 +98,7 @@ class ExactMarginal(TeacherForcing):
         sums = marginal_cross_entropy(
             readouts[mask], weights[mask], network.output, batch.target_output[mask], self.smoothing
         )
-        return Loss(*sums)
+        return Loss(*sums, weights)
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Reinforce(TeacherForcing):
         readouts, probabilities = network.unroll(batch.target_input, memory)
         assert probabilities is not None
         targets, mask = batch.target_output, batch.target_mask
-        loss = Loss(*network.loss(readouts, targets, mask, self.smoothing))
+        loss = Loss(*network.loss(readouts, targets, mask, self.smoothing), probabilities)
         rewards = self.rewards(network, readouts, batch)  # (B, T), as all that follows
         steps = mask.to(rewards.dtype)
         words = from_here_on(steps) if self.to_go else steps
@@ -254,6 +256,35 @@ class ScheduledSampling:
         return log_probs.argmax(-1)
 
 
+# --- guided attention: a term of the loss that teaches it given links (Chen et al. 2016, section 3) -------------------
+
+
+def links_guide(weights: Tensor, links: Tensor) -> Tensor:
+    """Cross-entropy of the attention with given links: -sum_ts a*_ts ln alpha_ts, both (B, T, S)."""
+    weights = weights.to(torch.promote_types(weights.dtype, links.dtype))
+    return -(links * finite_log(weights)).sum()  # outside of a window a weight is zero
+
+
+@dataclass(frozen=True)
+class GuidedAttention:
+    """Another objective, and ``weight`` times the cross-entropy of its attention with the links of the batch."""
+
+    inner: Objective
+    weight: float
+    attention_gradients: ClassVar[bool] = True
+
+    @property
+    def recordable(self) -> bool:
+        """See ``Objective``."""
+        return self.inner.recordable
+
+    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+        """See ``Objective``."""
+        loss = self.inner(network, batch, update)
+        assert loss.attention is not None and batch.links is not None, "a configuration without them is refused"
+        return replace(loss, objective=loss.objective + self.weight * links_guide(loss.attention, batch.links))
+
+
 # --- the choice -------------------------------------------------------------------------------------------------------
 
 
@@ -265,4 +296,6 @@ def objective_of(
     if training.scheduled_sampling is not None:
         forbidden = specials.target_pad, specials.target_bos
         objective = ScheduledSampling(objective, model, training.scheduled_sampling, forbidden)
+    if training.guided_attention is not None:
+        objective = GuidedAttention(objective, training.guided_attention.weight)
     return objective

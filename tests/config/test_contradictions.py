@@ -19,6 +19,7 @@ def attention(options: str) -> str:
 
 
 # overrides; the keys that are reported, each with a word of what would be right
+GUIDED = ("data.train.links=l", "training.guided_attention={}")
 CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     # scores and widths
     ((attention("{type: luong, score: dot}"),), {"model.decoder.hidden": r"twice model.encoder.hidden \(512\)"}),
@@ -57,8 +58,12 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     # data
     (("data.train={mix: {a: 1}}",), {"data.train.mix.a": "none"}),
     (("data.corpora={a: {tsv: a}}",), {"data.corpora.a": "mix"}),
-    (("data.test={tsv: t, tag: <t>}",), {"data.test.tag": "training"}),
+    (("data.test={tsv: t, tag: <t>, links: l}",), {"data.test.tag": "training", "data.test.links": "training"}),
+    (("data.train.links=l",), {"data.train.links": "without training.guided_attention"}),
     # training
+    (("training.guided_attention={}",), {"training.guided_attention": "data.train.links"}),
+    ((attention("none"), *GUIDED), {"training.guided_attention": "none"}),
+    ((*GUIDED, "tokenizer.dropout=0.1"), {"tokenizer.dropout": "training.guided_attention"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
     # decoding
     (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),
@@ -101,6 +106,7 @@ def test_all_contradictions_are_told_at_once(tmp_path: Path) -> None:
         ("model.embeddings.tie=target", "model.decoder.readout=256"),
         ("model.embeddings.tie=all", "tokenizer.shared=true"),
         ("model.decoder.readout=8", NARROW),
+        (*GUIDED, "data.reverse_source=true", "training.scheduled_sampling={}"),
         ("training.validation.metric=aer", "evaluation.gold={source: s, target: t, links: l}"),
     ],
 )

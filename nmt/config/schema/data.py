@@ -21,6 +21,8 @@ class Corpus(Section):
 
     limit: Size | None = None
     """Read only the first ``limit`` pairs."""
+    links: Text | None = None
+    """File with word links ``i-j``, counted from 0, a line a pair."""
     tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
     """Piece put before each source sentence of a training corpus, such as ``<bt>``."""
 
@@ -148,6 +150,11 @@ class Data(Section):
             return {f"corpora.{name}": self.corpora[name] for name in sorted(self.train.mix) if name in self.corpora}
         return {"train": self.train}
 
+    @property
+    def linked(self) -> list[str]:
+        """The dotted keys of the word links of the training set."""
+        return [f"data.{key}.links" for key, corpus in self.training_corpora.items() if corpus.links is not None]
+
     def contradictions(self) -> Iterator[Problem]:
         """Options that nothing reads, and a mix of corpora that do not exist."""
         mixed = self.train.mix if isinstance(self.train, Mix) else {}
@@ -157,9 +164,9 @@ class Data(Section):
         for name in self.corpora.keys() - mixed.keys():
             yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
         for split, corpus in (("validation", self.validation), ("test", self.test)):
-            if corpus is not None and corpus.tag is not None:
-                text = "has no effect, only training corpora are tagged; leave it out"
-                yield Problem(f"data.{split}.tag", text)
+            for key in ("tag", "links"):
+                if getattr(corpus, key, None) is not None:
+                    yield Problem(f"data.{split}.{key}", "has no effect, only that of training is read; leave it out")
 
 
 # --- tokenizers -----------------------------------------------------------------------------------------------------

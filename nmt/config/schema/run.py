@@ -133,3 +133,12 @@ class Config(Section):
         if self.training.validation.metric == "aer" and not gold:
             text = "'aer' needs an attention, and in evaluation.gold the links that it is compared with"
             yield Problem("training.validation.metric", text)
+        key, guided = "training.guided_attention", self.training.guided_attention is not None
+        for links in () if guided else self.data.linked:
+            yield Problem(links, f"has no effect without {key}; leave it out")
+        if guided and not self.data.linked:
+            yield Problem(key, "needs the word links of the training set; name their file in data.train.links")
+        if guided and isinstance(self.model.attention, NoAttention):
+            yield Problem(key, "needs an attention, and model.attention.type is 'none'; leave it out, or choose one")
+        if guided and self.tokenizer.dropout:
+            yield Problem("tokenizer.dropout", f"changes the pieces that {key} has links for; leave one out")

@@ -46,6 +46,13 @@ class ScheduledSampling(Section):
     """How the network's own output is chosen."""
 
 
+class GuidedAttention(Section):
+    """Add the cross-entropy of the attention with ``data.train.links`` (Chen et al. 2016, section 3)."""
+
+    weight: Positive = 1.0
+    """Its factor."""
+
+
 class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
@@ -63,6 +70,8 @@ class Training(Section):
     """Share of the target distribution that is spread over the vocabulary."""
     scheduled_sampling: ScheduledSampling | None = None
     """Replace a growing share of the references in the decoder's input by the network's own outputs."""
+    guided_attention: GuidedAttention | None = None
+    """Teach the attention given word links."""
     clip: Positive | None = 1.0
     """Largest norm of the gradient of all parameters."""
     validation: Validation = Validation()

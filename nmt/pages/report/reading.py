@@ -15,11 +15,11 @@ import torch
 
 from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair
+from nmt.data.links import Link, piece_words
 from nmt.data.tokenizer import Ids, Tokenizer
 from nmt.evaluation.alignment import END, likeliest_links, score_alignments, word_weights
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.diagnosis import MEASURES, most_frequent, sentence_measures
-from nmt.evaluation.links import Link, piece_words
 from nmt.evaluation.metrics import Floats, Integers, sentence_scores
 from nmt.evaluation.writing import Unit, units
 from nmt.model.multi_head import by_head

@@ -1,4 +1,4 @@
-"""Word links in the Pharaoh format, and the words that pieces belong to.
+"""Word links in the Pharaoh format, the words that pieces belong to, and links spread from words to pieces.
 
 A link (i, j) joins source word i and target word j, both counted from 0 among the whitespace words of the raw text.
 """
@@ -6,8 +6,11 @@ A link (i, j) joins source word i and target word j, both counted from 0 among t
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import islice, zip_longest
 
-from nmt.data.corpus import Pair
+from nmt.config.schema import AnyCorpus
+from nmt.data.corpus import Pair, corpus_name
+from nmt.data.lines import matching, read_lines
 from nmt.data.tokenizer import MARK
 from nmt.errors import DataError
 
@@ -40,6 +43,33 @@ def refuse_missing_words(links: Iterable[Link], pair: Pair, place: str, *, first
                 f"{place}: {i + first}-{j + first} links a missing word: the pair has {sizes[0]} and "
                 f"{sizes[1]} words, counted from {first}"
             )
+
+
+def linked_pairs(pairs: Iterable[Pair], corpus: AnyCorpus) -> Iterator[tuple[Pair, set[Link]]]:
+    """Read the links of each pair of a corpus, sure and possible ones alike; none if it names no file of links.
+
+    Raises DataError if the file cannot be read, has more or fewer lines than there are pairs, or holds anything but
+    links of words that are there.
+    """
+    if corpus.links is None:
+        yield from ((pair, set()) for pair in pairs)
+        return
+    files = matching(corpus.links)
+    lines = ((f"{path}:{number}", line) for path in files for number, line in enumerate(read_lines(path), 1))
+    for read, (pair, placed) in enumerate(zip_longest(pairs, islice(lines, corpus.limit))):
+        if pair is None or placed is None:
+            found = f"{'more than ' if pair is None else ''}{read:,} lines"
+            raise DataError(f"{corpus.links}: has {found}; must have one for each pair of {corpus_name(corpus)}")
+        place, line = placed
+        links = {link for link, _ in parse_links(line, place)}
+        refuse_missing_words(links, pair, place)
+        yield pair, links
+
+
+def piece_links(links: set[Link], source_words: Sequence[int], target_words: Sequence[int]) -> list[int]:
+    """Link all pieces of linked words, given the word of each piece: -> source piece, target piece, ..."""
+    pieces = ((s, t) for t, j in enumerate(target_words) for s, i in enumerate(source_words) if (i, j) in links)
+    return [piece for link in pieces for piece in link]
 
 
 def piece_words(pieces: Sequence[str], text: str) -> list[int]:
