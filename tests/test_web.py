@@ -244,12 +244,13 @@ def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> 
     export_web(run, tmp_path / "page")
     with served(tmp_path / "page") as address, opened() as page:
         page.driver.get(address)
-        page.until("return document.querySelector('output').textContent === ''")
-        page.driver.find_element("id", "text").send_keys("oak elm\n<b>fir</b>")
+        page.until("return document.getElementById('target')?.textContent === ''")
+        page.driver.find_element("id", "source").send_keys("oak elm\n<b>fir</b>")
         expected = [each.text for each in Translator.load(run).translate(["oak elm", "<b>fir</b>"], beam_size=1)]
-        page.until("return document.querySelector('output').textContent.includes('\\n')")
-        assert page.js("return document.querySelector('output').textContent").split("\n") == expected
-        assert not page.js("return document.querySelector('output').children.length")
+        lines = "[...document.querySelectorAll('#target button')]"
+        page.until(f"return {lines}.length === 2")
+        assert page.js(f"return {lines}.map((line) => line.textContent)") == expected
+        assert not page.js(f"return {lines}.some((line) => line.children.length)")
 
 
 @pytest.mark.parametrize(("bits", "largest"), [(8, 127), (12, 2047)])
