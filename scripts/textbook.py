@@ -140,7 +140,7 @@ def aligner(plan: Plan) -> float:
 SCORES = {
     "bleu": Score("BLEU", 1, bleu_of_run),
     "loss": Score("nats", 3, minus_loss),
-    "aer": Score("%", 1, minus_error_rate),
+    "aer": Score("points", 1, minus_error_rate),
 }
 BASELINES = {"aligner": aligner}
 """Systems without runs."""
@@ -199,7 +199,8 @@ def cells(each: Mapping[str, Any]) -> tuple[str, ...]:
     """Format a measured claim."""
     score, found, margin = SCORES[each["score"]], gain(*each["scores"]), each["margin"]
     mean, low, high = (f"{value:+.{score.decimals}f}" for value in found)
-    compared = " – ".join(f"`{name}`" for name in each["compared"])
+    beams = [f", beam {beam}" for beam in each["beams"] or ()] or ["", ""]
+    compared = " – ".join(f"`{name}`{beam}" for name, beam in zip(each["compared"], beams, strict=True))
     judged = f"[{verdict(found, margin)}](figures/textbook/{each['name']}.json)"
     shown = f"{mean} [{low}, {high}] {score.unit}"
     return each["text"], each["source"], compared, str(len(each["seeds"])), shown, f"{margin:g}", judged

@@ -78,7 +78,8 @@ def translate(
         model: run directory of nmt-train; several with the same tokenizers translate together, as an ensemble
         input: text to translate, also as .gz or .xz (default: standard input)
         output: translations, one per line (default: standard output)
-        n_best: write N lines for each line of input, best first; a line without a hypothesis is empty, its score -inf
+        n_best: write N lines for each line of input, best first; if there are fewer hypotheses, other lines are empty,
+            with score -inf
         scores: put the score and a tab before each translation
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
