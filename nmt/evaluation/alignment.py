@@ -23,6 +23,8 @@ Alignment = frozenset[Link]
 
 END = "</s>"
 """SentencePiece's end symbol."""
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+"""Steps from a link to those beside it, the direct ones first, as Koehn et al. order them."""
 
 
 def likeliest_links(weights: Weights) -> list[Link]:
@@ -34,22 +36,26 @@ def symmetrized(ahead: Alignment, back: Alignment, how: str) -> Alignment:
     """Join the links of two directions by ``intersection``, ``union`` or ``grow-diag-final-and`` (Koehn et al. 2003).
 
     The last begins with the links that both have. It adds those of one direction that are next to a
-    link, also diagonally, and have a word without links; then those of which both words have none.
+    link, also diagonally, and have a word without links, until there are no more; then those of which both words have
+    none.
     """
-    either, links = ahead | back, sorted(ahead & back)
+    either, links = ahead | back, set(ahead & back)
     if how != "grow-diag-final-and":
         return frozenset(links) if how == "intersection" else either
 
     def free(link: Link) -> list[bool]:
         return [word not in {each[side] for each in links} for side, word in enumerate(link)]
 
-    for i, j in links:  # also those that are added
-        for near in [(i + up, j + right) for up in (-1, 0, 1) for right in (-1, 0, 1)]:
+    before = -1
+    while len(links) > before:
+        before = len(links)
+        # also of links that are added meanwhile
+        for near in ((i + up, j + right) for i, j in sorted(either) if (i, j) in links for up, right in NEIGHBOURS):
             if near in either and any(free(near)):
-                links.append(near)
+                links.add(near)
     for link in (*sorted(ahead), *sorted(back)):
         if all(free(link)):
-            links.append(link)
+            links.add(link)
     return frozenset(links)
 
 

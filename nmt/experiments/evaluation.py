@@ -17,7 +17,7 @@ from nmt.evaluation.by_length import Scoring, SystemScores, scoring
 from nmt.evaluation.figures.length_curve import About
 from nmt.files import printable, run_name
 from nmt.messages import Say, silent
-from nmt.runs.changes import WITHOUT_EFFECT, changes_to, is_one_of, say_precisions
+from nmt.runs.changes import LENGTH, WITHOUT_EFFECT, changes_to, is_one_of, say_precisions
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import read_metrics, updates_of_best
 
@@ -105,10 +105,11 @@ class Systems:
             if other is entry or other.config is None or entry.config is None:
                 continue
             changes = changes_to({"config": other.config.model_dump(mode="json")}, entry.config)
-            keys = [change.key for change in changes if not is_one_of(change.key, WITHOUT_EFFECT)]
+            keys = [each.key for each in changes if not is_one_of(each.key, (*WITHOUT_EFFECT, *LENGTH, "precision"))]
             if keys != ["seed"]:
                 found = f"{other.system} and {entry.system} differ in {', '.join(keys) or 'nothing'}"
-                raise ConfigError(f"{entry.name}: {found}; runs that share a name must differ in their seed alone")
+                rule = "runs that share a name must differ in their seed, and else at most in length and precision"
+                raise ConfigError(f"{entry.name}: {found}; {rule}")
 
     def refuse_files(self) -> None:
         """Raise ConfigError for systems that are no runs."""

@@ -98,7 +98,7 @@ def load_tensors(path: Path) -> "dict[str, Tensor]":
                     raise ValueError(f"tensor {name} is cut off")
                 tensors[name] = data.view(getattr(torch, TYPES[entry["dtype"]])).view(entry["shape"])
         return tensors
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, RuntimeError) as error:  # the last two are those of a shape
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
 
 

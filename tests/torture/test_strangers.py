@@ -74,6 +74,14 @@ def overlong(run: Path) -> bytes:
     return header(json.dumps({"w": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}).encode())
 
 
+def endless_side(run: Path) -> bytes:
+    """Valid weights, and a tensor with a side too long for PyTorch but without numbers."""
+    data = (run / WEIGHTS).read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    tensor = {"dtype": "F32", "shape": [0, 1 << 63], "data_offsets": [len(data) - end] * 2}
+    return header(json.dumps(json.loads(data[8:end]) | {"w": tensor}).encode()) + data[end:]
+
+
 def gigabytes(run: Path) -> None:
     """Append gigabytes that take no space on the disk to the last tensor of the weights."""
     data = (run / WEIGHTS).read_bytes()
@@ -140,6 +148,7 @@ ATTACKS: dict[str, Attack] = {
     "a header of 2^63 bytes": replace(WEIGHTS, header(b"", 1 << 63)),
     "a header of nested lists": replace(WEIGHTS, header(b"[" * LARGEST_HEADER)),
     "tensors of terabytes": replace(WEIGHTS, overlong),
+    "a side of 2^63 numbers": replace(WEIGHTS, endless_side),
     "a tensor with more bytes than its numbers take": gigabytes,
     "weights that are NaN": first_weight(float("nan")),
     "8-bit weights that are NaN": first_weight(float("nan"), torch.float8_e4m3fn),
