@@ -1,5 +1,5 @@
 """Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
-the claims in docs/textbook.md, the table of the engine in docs/performance.md.
+the claims in docs/textbook.md, the table of the engine in docs/performance.md, that of the family in docs/attention.md.
 
     python scripts/reference.py
 
@@ -29,7 +29,7 @@ from nmt.config.problems import Variants, annotation_of, variants_of
 from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("docs/options.md", "docs/commands.md", "docs/textbook.md", "docs/performance.md")
+PAGES = ("docs/options.md", "docs/commands.md", "docs/textbook.md", "docs/performance.md", "docs/attention.md")
 GENERATED = re.compile(r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
 
@@ -267,11 +267,22 @@ def _number(rows: Mapping[int, Mapping[str, Any]], beam: int, key: str, form: st
     return format(rows[beam][key], form) if key in rows.get(beam, {}) else "–"
 
 
+def family() -> str:
+    """The table of docs/figures/attention.json, whose systems have an asterisk if they have several seeds."""
+    columns = ("parameters, M", "sentences/s", "perplexity", "BLEU")
+    lines = [f"| system | {' | '.join(columns)} |", "|---|---|---|---|---|"]
+    for row in json.loads((ROOT / "docs/figures/attention.json").read_text("utf-8"))["scores"]:
+        name = row["system"] + (r"\*" if row["seeds"] > 1 else "")
+        lines.append(f"| {name} | {' | '.join(row[column] for column in columns)} |")
+    return "\n".join([*lines, ""])
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "shared-options": shared_options,
     "claims": claims,
     "browser": browser,
+    "family": family,
     **{name: partial(of_command, name) for name in SCRIPTS},
 }
 
