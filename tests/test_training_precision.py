@@ -10,7 +10,7 @@ import torch
 from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
 from nmt.device import format_of, name_of
-from nmt.training.machine import Machine, Trial, settled
+from nmt.training.machine import Machine, Trial, choose_precision
 from nmt.training.world import ONE_PROCESS, World
 from tests.small_run import metrics, options, train
 from tests.test_experiments import plan_of, write_experiment
@@ -44,7 +44,7 @@ def chosen(
     said: list[str] | None = None,
 ) -> str:
     say = (said if said is not None else []).append
-    return format_of(settled(name, device, "plain", world, begun or {}, cast(Trial, trial), say).precision)
+    return format_of(choose_precision(name, device, "plain", world, begun or {}, cast(Trial, trial), say).precision)
 
 
 class Two(World):

@@ -18,7 +18,7 @@ from nmt.fast.teacher_forcing import FastTraining
 from nmt.model import Memory, Network, Seq2Seq, build_model
 from nmt.training import machine
 from nmt.training.gradients import GraphedGradients
-from nmt.training.machine import Machine, Trial, judge, trusted
+from nmt.training.machine import Machine, Trial, choose_kernels, judge
 from nmt.training.world import ONE_PROCESS, World, in_turn
 from tests import graphs_on_cpu
 from tests.models import VARIANTS
@@ -55,7 +55,7 @@ def kernels_after_trial(
     model = model or build_model(config.model, *prepared.tokenizers.sizes)
     asked = Machine(CPU, torch.float32, kernels, world)
     trial = Trial(model, config.model.attention, config.training, prepared)
-    return trusted(asked, trial, said.append).kernels
+    return choose_kernels(asked, trial, said.append).kernels
 
 
 class WrongLoss(FastTraining):

@@ -25,7 +25,7 @@ from nmt.messages import Result, Say, silent
 from nmt.model import build_model
 from nmt.runs.changes import LENGTH, WITHOUT_EFFECT, read_manifest, refuse_other_config
 from nmt.runs.directory import RunDirectory
-from nmt.training.machine import Trial, settled
+from nmt.training.machine import Trial, choose_precision
 from nmt.training.opening import is_finished, refuse_fewer_updates
 from nmt.training.progress import Progress
 from nmt.training.world import ONE_PROCESS
@@ -195,7 +195,7 @@ def _kept_precision(path: Path, run: Run, say: Say) -> str:
         model = build_model(config.model, *prepared.tokenizers.sizes)
         trial = Trial(model, config.model.attention, config.training, prepared)
         device = resolve_device(config.device)
-        machine = settled("auto", device, config.kernels, ONE_PROCESS, {}, trial, say)
+        machine = choose_precision("auto", device, config.kernels, ONE_PROCESS, {}, trial, say)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, format_of(machine.precision))
     return str(read_json(path))

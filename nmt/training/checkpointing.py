@@ -29,7 +29,7 @@ class Checkpointing:
     them; the others receive what they need.
     """
 
-    config: Training
+    training: Training
     run: RunDirectory
     model: Seq2Seq
     optimizer: torch.optim.Optimizer
@@ -37,7 +37,12 @@ class Checkpointing:
     log: Log
 
     def save(self, progress: Progress) -> None:
-        """Save ``last``: weights, optimizer, random generators and progress; unless the weights are not finite."""
+        """Save ``last``, unless the weights are not finite.
+
+        On the same machine a resumed run equals, bit for bit, one that never stopped: ``last`` has the weights, the
+        moments of the optimizer, the states of the random generators, and ``progress``, which has the position in the
+        data, the scale of the learning rate, and the best and the kept checkpoints.
+        """
         if not self.machine.world.writes:
             return
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
@@ -47,8 +52,8 @@ class Checkpointing:
         random = {"random.cpu": torch.get_rng_state()}
         if self.machine.device.type == "cuda":
             random["random.cuda"] = torch.cuda.get_rng_state(self.machine.device)
-        training = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), asdict(progress))
-        self.run.save("last", self.model.state_dict(), training)
+        state = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), asdict(progress))
+        self.run.save("last", self.model.state_dict(), state)
         self._drop_others(progress)  # not earlier: the previous ``last`` may need others
 
     def save_best(self, before: Progress, after: Progress) -> None:
@@ -58,7 +63,7 @@ class Checkpointing:
         weights = self.model.state_dict()
         if after.best is not before.best:
             self.run.save("best", weights)
-        if self.config.average > 1:
+        if self.training.average > 1:
             for candidate in set(after.kept) - set(before.kept):
                 self.run.save(candidate.checkpoint, weights)
 
@@ -72,7 +77,7 @@ class Checkpointing:
         load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         stepped = progress.update > progress.skipped
-        load_moments(self.optimizer, self.config.optimizer, tensors, where, stepped=stepped)
+        load_moments(self.optimizer, self.training.optimizer, tensors, where, stepped=stepped)
         try:
             torch.set_rng_state(random["random.cpu"])
             if self.machine.device.type == "cuda" and "random.cuda" in random:
@@ -97,7 +102,7 @@ class Checkpointing:
             others = self._candidates(progress)
             if others:
                 self.run.save("best", self.run.weights(others[0]))
-            elif progress.finished(self.config):
+            elif progress.finished(self.training):
                 raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
                 progress = replace(progress, best=None)
@@ -111,12 +116,12 @@ class Checkpointing:
         been averaged, and its next ``best`` has to beat the checkpoints, not the average.
         """
         names = on_writer(self.machine.world, lambda: self._candidates(progress))
-        if self.config.average == 1 or len(names) < 2 or progress.best is None:
+        if self.training.average == 1 or len(names) < 2 or progress.best is None:
             return
         mean = share_tensors(self.machine.world, lambda: average(self.run.weights(name) for name in names))
         load_weights(self.model, dict(mean), "the average of several checkpoints")
         result = validate()
-        better = result.merit(self.config.validation.metric) > progress.best.merit
+        better = result.merit(self.training.validation.metric) > progress.best.merit
         if self.machine.world.writes:
             # in an extended run ``best`` may be an older average
             best = mean if better else self.run.weights(names[0])

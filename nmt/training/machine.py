@@ -134,7 +134,7 @@ def judge(exact: Values, found: Values, precision: torch.dtype) -> str | None:
     return None
 
 
-def settled(
+def choose_precision(
     name: str, device: torch.device, kernels: Kernels, world: World, begun: Mapping[str, Any], trial: Trial, say: Say
 ) -> Machine:
     """Choose the precision of this ``name``, the same in all processes.
@@ -157,7 +157,7 @@ def settled(
     return machine
 
 
-def trusted(machine: Machine, trial: Trial, say: Say) -> Machine:
+def choose_kernels(machine: Machine, trial: Trial, say: Say) -> Machine:
     """Choose the plain kernels, with a warning, if the fast ones fail on the device of any process.
 
     A lack of memory is no failure: the plain kernels need more than the fast ones, and training halves its batches.

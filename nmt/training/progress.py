@@ -163,12 +163,12 @@ class Progress:
             window=window.plus(made, seconds),
         )
 
-    def judged(self, merit: tuple[float, float], config: Training) -> Self:
+    def judged(self, merit: tuple[float, float], training: Training) -> Self:
         """The progress after a validation with this merit."""
         this = Candidate(self.update, merit)
         better = self.best is None or merit > self.best.merit
         plateau, scale = (0, self.scale) if better else (self.plateau + 1, self.scale)
-        schedule = config.schedule
+        schedule = training.schedule
         if isinstance(schedule, PlateauSchedule) and plateau > schedule.patience:
             plateau, scale = 0, max(schedule.floor, scale * schedule.factor)
         ranked = sorted((*self.kept, this), key=lambda candidate: candidate.merit, reverse=True)
@@ -179,32 +179,32 @@ class Progress:
             waited=0 if better else self.waited + 1,
             plateau=plateau,
             scale=scale,
-            kept=tuple(ranked[: config.average]),
+            kept=tuple(ranked[: training.average]),
         )
 
-    def validation_due(self, config: Training) -> bool:
+    def validation_due(self, training: Training) -> bool:
         """Whether a validation follows."""
-        validation = config.validation
-        due = self.update % validation.every == 0 or self.update == validation.first or self.complete(config)
+        validation = training.validation
+        due = self.update % validation.every == 0 or self.update == validation.first or self.complete(training)
         return due and self.update > self.validated
 
-    def report_due(self, config: Training) -> bool:
+    def report_due(self, training: Training) -> bool:
         """Whether the window of updates is to be recorded."""
-        return self.update % config.log_every == 0 or self.complete(config)
+        return self.update % training.log_every == 0 or self.complete(training)
 
-    def save_due(self, config: Training) -> bool:
+    def save_due(self, training: Training) -> bool:
         """Whether ``last`` is to be saved without a validation; never between skipped updates."""
-        due = config.save_every is not None and self.update % config.save_every == 0
+        due = training.save_every is not None and self.update % training.save_every == 0
         return due and not self.skipped_in_a_row
 
-    def complete(self, config: Training) -> bool:
+    def complete(self, training: Training) -> bool:
         """Whether all updates are done."""
-        return self.update >= config.updates
+        return self.update >= training.updates
 
-    def finished(self, config: Training) -> bool:
+    def finished(self, training: Training) -> bool:
         """Whether training is complete or patience has run out."""
-        patience = config.validation.patience
-        return self.complete(config) or (patience is not None and self.waited >= patience)
+        patience = training.validation.patience
+        return self.complete(training) or (patience is not None and self.waited >= patience)
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
@@ -229,13 +229,13 @@ class Extent:
     """Real target tokens of an epoch."""
 
     @classmethod
-    def of(cls, config: Training, prepared: PreparedData, processes: int) -> Self:
+    def of(cls, training: Training, prepared: PreparedData, processes: int) -> Self:
         """Count the batches of a corpus."""
         pairs, report = prepared.train, prepared.report["splits"]["train"]
         times = report.get("pairs_in_epoch", len(pairs)) / len(pairs)
-        batches = len(plan_by_length(pairs.source_lengths, pairs.target_lengths, config.batch_tokens))
+        batches = len(plan_by_length(pairs.source_lengths, pairs.target_lengths, training.batch_tokens))
         tokens = int(pairs.target_lengths.sum(dtype=np.int64)) + len(pairs)
-        per_update = config.accumulation * processes
+        per_update = training.accumulation * processes
         return cls(max(1, round(batches * times)), per_update, round(tokens * times))
 
     def epochs(self, updates: int) -> float:

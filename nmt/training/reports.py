@@ -115,8 +115,8 @@ class GrowingFile:
 class Reports:
     """Records how training goes, and says it."""
 
-    def __init__(self, config: Training, extent: Extent, log: Log) -> None:
-        self.config = config
+    def __init__(self, training: Training, extent: Extent, log: Log) -> None:
+        self.training = training
         self.extent = extent
         self.log = log
         self._step = Step()
@@ -124,9 +124,9 @@ class Reports:
         """Whether the next row of the table of validations needs a heading."""
 
     @contextmanager
-    def training(self, progress: Progress) -> Iterator[None]:
+    def updates_after(self, progress: Progress) -> Iterator[None]:
         """Show the updates after ``progress`` as a step."""
-        with step("training", self.config.updates, "updates", progress.update) as self._step:
+        with step("training", self.training.updates, "updates", progress.update) as self._step:
             yield
 
     def update(self, progress: Progress, made: Update) -> None:
@@ -134,7 +134,7 @@ class Reports:
         window = progress.window
         self._step.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
         self._step.advance()
-        if not progress.report_due(self.config):
+        if not progress.report_due(self.training):
             return
         self.log.record(
             progress.update,
@@ -151,7 +151,7 @@ class Reports:
         )
         self.log.say(
             Detail(
-                f"update {progress.update}/{self.config.updates}  epoch {progress.epoch}  loss {window.mean:.3f}  "
+                f"update {progress.update}/{self.training.updates}  epoch {progress.epoch}  loss {window.mean:.3f}  "
                 f"{window.rate:,.0f} target tokens/s"
             )
         )
@@ -172,8 +172,8 @@ class Reports:
 
     def end(self, progress: Progress) -> None:
         """Say why training has ended early, if it has."""
-        if not progress.complete(self.config) and progress.best is not None:
-            name = METRICS[self.config.validation.metric].label
+        if not progress.complete(self.training) and progress.best is not None:
+            name = METRICS[self.training.validation.metric].label
             self.log.say(
                 f"stopped early after update {progress.update}: the validation {name} has not improved in "
                 f"{progress.waited} validations (training.validation.patience); the best is that of update "

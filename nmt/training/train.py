@@ -23,7 +23,7 @@ from nmt.runs.changes import read_manifest
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
 from nmt.runs.metrics import best_validation, read_metrics
-from nmt.training.machine import Machine, Trial, set_up, settled, trusted
+from nmt.training.machine import Machine, Trial, choose_kernels, choose_precision, set_up
 from nmt.training.objective import objective_of
 from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
 from nmt.training.reports import Log, summary
@@ -79,7 +79,9 @@ def train(
     say = say if world.writes else silent
     run = RunDirectory(on_writer(world, lambda: str(find_run(config, resume=resume, overwrite=overwrite).path)))
     device = set_up(config.device, config.threads)
-    prepared = in_turn(world, lambda: prepare(started_from(config, run.path) if resume else config, say))
+    # only the preparation, which takes the tokenizer from there, sees this run instead of training.start_from
+    to_prepare = started_from(config, run.path) if resume else config
+    prepared = in_turn(world, lambda: prepare(to_prepare, say))
     if not resume:
         say(table(prepared.report))
     how = {"resume": resume, "overwrite": overwrite}
@@ -111,8 +113,8 @@ def train_on(
     if world.size > 1:  # the same weights in all processes: another processor may have rounded otherwise
         model.load_state_dict(share_tensors(world, model.state_dict))
     trial = Trial(model, config.model.attention, config.training, prepared)
-    machine = settled(config.precision, device, config.kernels, world, begun, trial, say)
-    machine = trusted(machine, trial, say)
+    machine = choose_precision(config.precision, device, config.kernels, world, begun, trial, say)
+    machine = choose_kernels(machine, trial, say)
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         stop_requested = stack.enter_context(stop_request)
@@ -139,7 +141,7 @@ def train_on(
             trainer.save()  # makes the run resumable, and fails now if the disk is full
         trainer.fit(check_stop)
         trainer.average_best(check_stop)
-        score_test(config, prepared, trainer, check_stop)
+        score_test(config, prepared, run, trainer, check_stop)
         _say_results(run, say)
     return trainer
 
@@ -169,7 +171,9 @@ def make_trainer(
 # --- after the last update --------------------------------------------------------------------------------------------
 
 
-def score_test(config: Config, prepared: PreparedData, trainer: Trainer, check_stop: CheckStop) -> None:
+def score_test(
+    config: Config, prepared: PreparedData, run: RunDirectory, trainer: Trainer, check_stop: CheckStop
+) -> None:
     """Translate the test set, if there is one, with the best checkpoint, in fp32; write the output and its scores into
     the run.
 
@@ -177,7 +181,7 @@ def score_test(config: Config, prepared: PreparedData, trainer: Trainer, check_s
     """
     if not prepared.test_pairs:
         return
-    machine, model, run, log = trainer.machine, trainer.model, trainer.checkpointing.run, trainer.log
+    machine, model, log = trainer.machine, trainer.model, trainer.log
     load_weights(model, share_tensors(machine.world, lambda: run.weights("best")), str(run.folder("best")))
     sources, references = zip(*prepared.test_pairs, strict=True)
     options, what = SearchOptions.from_config(config.decoding), "translating the test set"

@@ -36,7 +36,7 @@ class Trainer:
 
     def __init__(
         self,
-        config: Training,
+        training: Training,
         seed: int,
         prepared: PreparedData,
         model: Seq2Seq,
@@ -46,7 +46,7 @@ class Trainer:
         log: Log,
         machine: Machine,
     ) -> None:
-        self.config, self.seed = config, seed
+        self.training, self.seed = training, seed
         self.prepared, self.specials = prepared, Specials.of(prepared.tokenizers)
         self.model = model
         self.validator = validator
@@ -55,12 +55,12 @@ class Trainer:
         self.gradients = gradients_on(
             model, objective, machine.device, machine.precision, self.specials, machine.kernels
         )
-        self.accumulation = Accumulation(model, machine.world, config.accumulation, machine.precision)
-        self.optimizer = build_optimizer(model.parameters(), config.optimizer)
-        self.checkpointing = Checkpointing(config, run, model, self.optimizer, machine, log)
-        self.extent = Extent.of(config, prepared, machine.world.size)
-        self.reports = Reports(config, self.extent, log)
-        self.progress = Progress(batch_tokens=config.batch_tokens)
+        self.accumulation = Accumulation(model, machine.world, training.accumulation, machine.precision)
+        self.optimizer = build_optimizer(model.parameters(), training.optimizer)
+        self.checkpointing = Checkpointing(training, run, model, self.optimizer, machine, log)
+        self.extent = Extent.of(training, prepared, machine.world.size)
+        self.reports = Reports(training, self.extent, log)
+        self.progress = Progress(batch_tokens=training.batch_tokens)
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -71,21 +71,21 @@ class Trainer:
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
         try:
-            with self.reports.training(self.progress):
-                if self.progress.validation_due(self.config):  # it was interrupted
+            with self.reports.updates_after(self.progress):
+                if self.progress.validation_due(self.training):  # it was interrupted
                     self.validate(check_stop)
                 groups = self.groups()
-                while not self.progress.finished(self.config):
+                while not self.progress.finished(self.training):
                     stop_together(self.world, check_stop)
                     started = time.perf_counter()
                     batches, after = next(groups)
                     update = self.update(batches)
                     seconds = time.perf_counter() - started
-                    self.progress = self.progress.updated(update, after, seconds, self.config.log_every)
+                    self.progress = self.progress.updated(update, after, seconds, self.training.log_every)
                     self.reports.update(self.progress, update)
-                    if self.progress.validation_due(self.config):
+                    if self.progress.validation_due(self.training):
                         self.validate(check_stop)
-                    elif self.progress.save_due(self.config):
+                    elif self.progress.save_due(self.training):
                         self.save()
         except Stopped:
             self.save()
@@ -96,10 +96,11 @@ class Trainer:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
         seed_apart(self.world, self.seed, self.progress.update)
+        # in gradients.py: forward and backward of each batch (EagerGradients), then the all-reduce (Accumulation)
         nll, halved = self.accumulation(self.gradients, batches, tokens, self.progress, self.log.say)
-        norm = clip_grad_norm_(self.model.parameters(), self.config.clip or math.inf)
-        base, made = self.config.optimizer.learning_rate, self.progress.update
-        rate = learning_rate(self.config.schedule, base, made + 1, scale=self.progress.scale)
+        norm = clip_grad_norm_(self.model.parameters(), self.training.clip or math.inf)
+        base, made = self.training.optimizer.learning_rate, self.progress.update
+        rate = learning_rate(self.training.schedule, base, made + 1, scale=self.progress.scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU
@@ -117,11 +118,11 @@ class Trainer:
         changed."""
         result = self.validator(self.progress.update, check_stop=check_stop)
         before = self.progress
-        self.progress = before.judged(result.merit(self.config.validation.metric), self.config)
+        self.progress = before.judged(result.merit(self.training.validation.metric), self.training)
         self.reports.validation(self.progress, result, best=self.progress.best is not before.best)
         self.checkpointing.save_best(before, self.progress)
         # while updates are skipped, ``last`` keeps the weights from before them
-        if not self.progress.skipped_in_a_row or self.progress.finished(self.config):
+        if not self.progress.skipped_in_a_row or self.progress.finished(self.training):
             self.save()
 
     # --- its parts ----------------------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ class Trainer:
         batches = training_batches(
             self.prepared.train,
             self.specials,
-            self.config.batch_tokens,
+            self.training.batch_tokens,
             seed=self.seed,
             position=self.progress.position,
             rank=self.world.rank,
@@ -140,7 +141,7 @@ class Trainer:
         )
         if self.device.type != "cpu":  # where a second thread would compete with training
             batches = ahead((after, self.gradients.prepared(batch)) for after, batch in batches)
-        while group := list(islice(batches, self.config.accumulation)):
+        while group := list(islice(batches, self.training.accumulation)):
             yield [batch for _, batch in group], group[-1][0]
 
     def _skip(self) -> None:
@@ -167,4 +168,4 @@ class Trainer:
 
     def resume(self, checkpoint: str) -> None:
         """Load a checkpoint and repair the others. Raises CheckpointError, in all processes."""
-        self.progress = self.checkpointing.restore(checkpoint).resumed(self.config.batch_tokens)
+        self.progress = self.checkpointing.restore(checkpoint).resumed(self.training.batch_tokens)

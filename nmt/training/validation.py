@@ -40,7 +40,7 @@ class Validator:
 
     def __init__(
         self,
-        config: Validation,
+        validation: Validation,
         decoding: Decoding,
         bleu_tokenizer: BleuTokenizer,
         gold: GoldPairs | None,
@@ -50,13 +50,13 @@ class Validator:
         log: Log,
         machine: Machine,
     ) -> None:
-        self.config, self.bleu_tokenizer, self.gold = config, bleu_tokenizer, gold
+        self.validation, self.bleu_tokenizer, self.gold = validation, bleu_tokenizer, gold
         self.corpus = FirstPieces(prepared.validation, decoding.max_source)
         self.plan = self.corpus.plan(batch_tokens)
-        self.pairs = prepared.validation_pairs[: config.sentences]
+        self.pairs = prepared.validation_pairs[: validation.sentences]
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.tokenizers, self.specials = prepared.tokenizers, Specials.of(prepared.tokenizers)
-        self.options = SearchOptions.from_config(decoding, beam_size=config.beam_size)
+        self.options = SearchOptions.from_config(decoding, beam_size=validation.beam_size)
         self.filmed = list(islice(filter(self._is_short, self.pairs), FILMED))
         self.log, self.machine, self.world = log, machine, machine.world
         if self.corpus.cut:
@@ -140,7 +140,7 @@ class Validator:
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
         """Write the samples, and a frame of the film."""
-        shown = list(zip(self.pairs, hypotheses, strict=True))[: self.config.samples]
+        shown = list(zip(self.pairs, hypotheses, strict=True))[: self.validation.samples]
         if not shown:
             return
         self.log.samples(update, [{"source": s, "reference": r, "hypothesis": h} for (s, r), h in shown])

@@ -247,7 +247,7 @@ def _updates(trainer: Trainer, groups: Groups, updates: int, device: torch.devic
     started = time.perf_counter()
     for _ in range(updates):
         batches, after = next(groups)
-        trainer.progress = trainer.progress.updated(trainer.update(batches), after, 0.0, trainer.config.log_every)
+        trainer.progress = trainer.progress.updated(trainer.update(batches), after, 0.0, trainer.training.log_every)
         for batch in batches:
             counted.add(batch)
     synchronize(device)

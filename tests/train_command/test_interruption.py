@@ -74,7 +74,7 @@ def test_a_signal_that_nohup_or_a_script_ignores_stays_ignored(number: signal.Si
 
 def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(trainer: Trainer, pause: Any) -> None:
-        assert trainer.progress.complete(trainer.config)
+        assert trainer.progress.complete(trainer.training)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def unnoted(number: int, frame: Any) -> None:

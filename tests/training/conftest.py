@@ -86,7 +86,7 @@ def oracle(translator: Translator, lines: Iterable[str], options: SearchOptions,
 def update(trainer: Trainer, batches: Sequence[Batch], after: Position = FIRST) -> Update:
     """Make an update and count it, as the loop does."""
     made = trainer.update(batches)
-    trainer.progress = trainer.progress.updated(made, after, 0.0, trainer.config.log_every)
+    trainer.progress = trainer.progress.updated(made, after, 0.0, trainer.training.log_every)
     return made
 
 
