@@ -15,10 +15,12 @@ import pytest
 from pydantic import Field
 
 from nmt import __version__
+from nmt.__main__ import main as package
 from nmt.cli.command import EXAMPLES, Command
 from nmt.cli.files import Output
 from nmt.cli.options import Device, InputFile, Value
 from nmt.cli.report import main as report
+from nmt.cli.train import main as train
 from nmt.cli.translate import main as translate
 from nmt.config.schema import Decoding
 from nmt.errors import DataError, NmtWarning
@@ -97,8 +99,26 @@ def test_a_wrong_option_is_one_line_that_names_the_nearest(tmp_path: Path, capsy
     }.items():
         assert translate(words.split()) == 2
         assert capsys.readouterr().err == f"nmt-translate: error: {problem}; nmt-translate --help lists the options\n"
+    assert train(["--learning-rate", "3"]) == 2
+    assert "; --learning-rate: write --set training.optimizer.learning_rate=VALUE; " in capsys.readouterr().err
     assert report(["--model", "run", "--output", "page.html"]) == 2
     assert "--model; give RUN_OR_EXPERIMENT without --model; " in capsys.readouterr().err
+
+
+def test_the_user_names_modules_to_import(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("NMT_IMPORT", "this, no_parts")
+    assert run(raising(AssertionError())) == 2
+    out, said = capsys.readouterr()
+    assert out.startswith("The Zen of Python")
+    assert said.startswith("nmt-test: error: NMT_IMPORT: cannot import 'no_parts' (No module named 'no_parts'); ")
+
+
+def test_the_package_lists_its_commands_and_runs_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert package() == 0
+    listed = capsys.readouterr().out
+    assert set(re.findall(r"^(nmt-[\w-]+): \w.*\.$", listed, re.M)) == set(COMMANDS)
+    assert package("translate", "--version") == 0 and package("translat") == 2
+    assert capsys.readouterr().err.startswith("nmt: error: 'translat' is not one of ")
 
 
 def test_a_warning_for_users_is_printed_once_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C conte
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 from torch import Tensor, nn
 
 from nmt import fast
+from nmt.cli.experiment import main as experiment
 from nmt.config import Config, load_config, schema
 from nmt.errors import ConfigError
 from nmt.model import Memory, State, build_model
@@ -25,6 +27,7 @@ from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.comparison import differences
 from tests.small_run import options, train
+from tests.test_experiments import write_experiment
 
 REGISTRIES = (schema.SCORES, schema.ATTENTIONS, schema.ENCODERS, schema.DECODERS, schema.CELLS)
 
@@ -106,6 +109,7 @@ class MeanOptions(schema.Attention):
     """The mean of the annotations, without weights."""
 
     type: Literal["mean"]
+    unused: tuple[schema.Size, ...] = ()
 
 
 class MeanAttention(Attention):
@@ -132,7 +136,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "cell and attention without weights": {
         "encoder": {"type": "minimal", "hidden": 24},
         "decoder": {"type": "minimal", "hidden": 24, "layers": 2, "layer_norm": True},
-        "attention": "mean",
+        "attention": {"type": "mean", "unused": [2, 3]},
     },
 }
 
@@ -206,13 +210,33 @@ def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder:
         load_config(path)
     found = [problem.removeprefix(f"{path}: ").partition(":")[0] for problem in caught.value.problems]
     assert found == ["model.attention.widow", "model.encoder.type"]
-    assert "nearest: minimal" in caught.value.problems[-1]
+    assert "nearest: minimal; a part of your own is known where" in caught.value.problems[-1]
+
+
+@pytest.mark.slow
+def test_every_process_of_an_experiment_imports_the_module_that_the_user_names(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "own_score.py").write_text(SCORE.replace('"distance"', '"own"'))
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=":")
+    monkeypatch.setenv("NMT_IMPORT", "own_score")
+    path = write_experiment(folder, {"own": {"model.attention": {"type": "luong", "score": "own"}}})
+    assert experiment(["--config", str(path), "--dry-run"]) == 0, capsys.readouterr().err
 
 
 def test_a_type_cannot_be_registered_twice_and_needs_a_builder(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"mean.*MeanOptions"):
         schema.ATTENTIONS.register(MeanOptions)
+    with pytest.raises(TypeError, match=r"Attention\.type: must be a Literal"):
+        schema.ATTENTIONS.register(schema.Attention)
 
     del schema.ATTENTIONS.builders[MeanOptions]
     with pytest.raises(LookupError, match="MeanOptions"):
+        build_model(configured(folder, "cell and attention without weights").model, 9, 9)
+
+
+def test_an_encoder_is_as_wide_as_its_options_say(folder: Path) -> None:
+    schema.ENCODERS.builds(MinimalEncoder)(lambda *_: SimpleNamespace(width=24))
+    with pytest.raises(ValueError, match=r"SimpleNamespace\.width is 24, MinimalEncoder\.width 48"):
         build_model(configured(folder, "cell and attention without weights").model, 9, 9)

@@ -49,8 +49,15 @@ def test_a_metric_that_is_registered_is_measured_and_shown(monkeypatch: MonkeyPa
     metrics.register(Metric("lines", "lines", lambda evidence: Score(len(evidence.hypotheses)), decimals=0))
     assert format_values({"bleu": 1.0, "lines": 5.0}) == "BLEU 1.00  lines 5"
     assert scores_of(FULL)["lines"].value == len(HYPOTHESES)
-    with pytest.raises(ConfigError, match=r"'blau' is not one of .+; nearest: bleu"):
+    with pytest.raises(
+        ConfigError, match=r"'blau' is not one of .+; nearest: bleu; a metric of your own is known where"
+    ):
         metrics.metric_of("blau")
+    with pytest.raises(ValueError, match="metric 'lines' is taken by"):
+        metrics.register(Metric("lines", "lines", bleu))
+    metrics.register(Metric("bare", "bare", lambda _: 0.5))  # type: ignore[arg-type,return-value]
+    with pytest.raises(TypeError, match=r"metric 'bare': found 0.5; compute must return Score"):
+        scores_of(FULL)
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [(["a"], ["a", "b"]), ([], [])])

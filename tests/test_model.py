@@ -42,6 +42,13 @@ def test_padding_and_neighbours_change_nothing(variant: str) -> None:
         assert torch.allclose(together[i], alone[0], atol=1e-12)
 
 
+def test_only_the_lengths_stay_on_the_cpu(variant: str) -> None:
+    """Any other tensor of the CPU would fail on ``meta``, as on a GPU."""
+    model, source, target = small_model(variant).to("meta"), SOURCES.to("meta"), TARGETS.to("meta")
+    readouts, _ = model.unroll(target, model.encode(source, LENGTHS))
+    assert readouts.device.type == "meta"
+
+
 def test_every_parameter_gets_a_gradient(variant: str) -> None:
     """Of the objective that trains the variant."""
     model = small_model(variant)

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from nmt.config import dump_config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
-from nmt.pages.web.exporting import CELLS, SCORES, export_web, quantized, refuse_unknown_parts, refuse_unknown_pieces
+from nmt.pages.web.exporting import SCORES, export_web, quantized, refuse_unknown_parts, refuse_unknown_pieces
 from nmt.runs.tensors import save_tensors, unshared
 from nmt.translation.translator import Translator
-from tests.models import ATTENTIONS, LUONG, RECURRENT, forward, model_config, small_model
+from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
 from tests.small_run import config, train
 
 SYSTEMS = {
@@ -78,9 +79,18 @@ def test_a_network_that_the_engine_does_not_run_is_refused(variant: str) -> None
         refuse_unknown_parts(model_config(variant))
 
 
-def test_the_engine_has_all_scores_and_cells_of_the_package() -> None:
-    assert set(SCORES) == set(schema.SCORES.options)
-    assert {*CELLS, "transformer"} == set(schema.ENCODERS.options) == set(schema.DECODERS.options)
+def parts(model: schema.Model) -> set[str]:
+    return {model.encoder.type, model.decoder.type, getattr(model.attention, "score", model.attention).type}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_each_part_of_the_package_is_run_by_the_engine_or_refused(variant: str) -> None:
+    """What it runs is compared above."""
+    run = set[str]().union(*(parts(model_config(**sections)) for sections in SYSTEMS.values()))
+    model = model_config(variant)
+    unknown = parts(model) - run
+    with pytest.raises(ConfigError, match=f"'({'|'.join(unknown)})'") if unknown else nullcontext():
+        refuse_unknown_parts(model)
 
 
 TEXT = [

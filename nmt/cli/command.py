@@ -32,10 +32,10 @@ from nmt import __version__
 from nmt.cli.files import NamedPath, look_at
 from nmt.cli.options import SHARED, Value, reader
 from nmt.cli.terminal import Terminal, say, showing
-from nmt.config.problems import choices
+from nmt.config.problems import MOST_KEYS, choices, keys_by_name
 from nmt.config.schema import Decoding
 from nmt.cores import share_cores
-from nmt.errors import NmtError, NmtWarning, nearest
+from nmt.errors import ConfigError, NmtError, NmtWarning, nearest
 from nmt.messages import Result
 
 FAILED = 2
@@ -66,6 +66,7 @@ class Command:
         terminal = Terminal(quiet=values.pop("quiet"), verbose=values.pop("verbose"))
 
         def body() -> int | None:
+            import_parts()
             look_at([path for option in self.options() for path in option.paths(values.get(option.name))])
             return self.function(**values)
 
@@ -105,6 +106,16 @@ class Command:
         )
         parser.add_argument("--version", action="version", version=f"nmt-attention {__version__}")
         return parser
+
+
+def import_parts() -> None:
+    """Import the user's modules, which register parts of their own. Raises ConfigError for one that is missing."""
+    for module in filter(None, os.environ.get("NMT_IMPORT", "").split(",")):
+        try:
+            __import__(module.strip())
+        except ImportError as error:
+            advice = "PYTHONPATH must have its folder, as PYTHONPATH=. does here"
+            raise ConfigError(f"NMT_IMPORT: cannot import {module.strip()!r} ({error}); {advice}") from None
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -201,8 +212,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit with code 2."""
         named = (word.partition("=")[0] for word in self._given if word.startswith("--"))
-        unknown = [word for word in named if word != "--" and word not in self._option_string_actions]
-        hints = [f"{word}: {hint}" for word in unknown for hint in nearest(word, self._option_string_actions)]
+        known = self._option_string_actions
+        unknown = [word for word in named if word != "--" and word not in known]
+        hints = [f"{word}: {hint}" for word in unknown for hint in self._settings(word) or nearest(word, known)]
         if "--model" in unknown:  # of the other commands
             places = " ".join(str(action.metavar) for action in self._actions if not action.option_strings)
             hints = [f"give {places} without --model"]
@@ -210,6 +222,13 @@ class Parser(argparse.ArgumentParser):
             hints += [f"write --model {run}" for run in self._given[:1] if Path(run).is_dir()]
         problem = "; ".join([message, *hints, f"{self.prog} --help lists the options"])
         self.exit(FAILED, f"{self.prog}: error: {problem}\n")
+
+    def _settings(self, option: str) -> Sequence[str]:
+        """How to give an option that is a key of the configuration, if the command has --set."""
+        name = option.removeprefix("--").replace("-", "_")
+        keys = keys_by_name().get(name.rpartition(".")[2], ()) if "--set" in self._option_string_actions else ()
+        found = [key for key in keys if f".{key}".endswith(f".{name}")][:MOST_KEYS]
+        return [f"write {' or '.join(f'--set {key}=VALUE' for key in found)}"] if found else []
 
 
 class HelpFormatter(argparse.HelpFormatter):

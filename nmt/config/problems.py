@@ -153,8 +153,8 @@ def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
         return Problem(place.key, f"missing; must be one of {', '.join(words)}" if words else "missing")
     if words:
         hints = nearest(found, words) if isinstance(found, str) else []
-        if kind == "union_tag_invalid" and not hints:
-            hints = ["a part of your own is known where its module has been imported"]
+        if kind == "union_tag_invalid":
+            hints.append("a part of your own is known where its module has been imported: NMT_IMPORT=MODULE")
         return Problem(place.key, "; ".join([f"{show(found)} is not one of {', '.join(words)}", *hints]))
     if variants := variants_of(place.annotation):
         kinds = f" of one of the kinds {', '.join(variants)}" if len(variants) > 1 else ""
@@ -174,7 +174,7 @@ def show(value: Any) -> str:
         return "nothing"
     if isinstance(value, dict):
         return "a section"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
     if isinstance(value, str):
         return repr(value if len(value) <= LONGEST_SHOWN else value[:LONGEST_SHOWN] + "...")

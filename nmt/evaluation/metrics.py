@@ -90,21 +90,27 @@ METRICS: dict[str, Metric] = {}
 
 
 def register(metric: Metric) -> None:
-    """Add a metric. Its name can then be ``training.validation.metric``, which chooses the best checkpoint."""
+    """Add a metric, which ``training.validation.metric`` may then name. Raises ValueError for a name in use."""
+    if metric.name in METRICS:
+        raise ValueError(f"metric '{metric.name}' is taken by {METRICS[metric.name]}")
     METRICS[metric.name] = metric
 
 
 def metric_of(name: str) -> Metric:
     """Return the metric of this name, the value of ``training.validation.metric``. Raises ConfigError without one."""
     if name not in METRICS:
-        hints = [f"{name!r} is not one of {', '.join(METRICS)}", *nearest(name, METRICS)]
+        own = "a metric of your own is known where its module has been imported: NMT_IMPORT=MODULE"
+        hints = [f"{name!r} is not one of {', '.join(METRICS)}", *nearest(name, METRICS), own]
         raise ConfigError(f"training.validation.metric: {'; '.join(hints)}")
     return METRICS[name]
 
 
 def scores_of(evidence: Evidence) -> dict[str, Score]:
-    """Compute every metric that the evidence allows, by name."""
+    """Compute every metric that the evidence allows, by name. Raises TypeError for a metric that returns no Score."""
     scores = {name: metric.compute(evidence) for name, metric in METRICS.items()}
+    for name, score in scores.items():
+        if not isinstance(score, Score | None):
+            raise TypeError(f"metric '{name}': found {score!r}; compute must return Score(value, signature) or None")
     return {name: score for name, score in scores.items() if score is not None}
 
 

@@ -21,7 +21,7 @@ RESERVED = {"results", "tests", "length_curve", "diagnosis"}
 DEFAULT_TEST = "test"
 """The name of the base configuration's own test set."""
 
-Range = Annotated[tuple[Count, Count], Field(strict=False)]
+Range = tuple[Count, Count]
 
 
 class TestSet(Section):
@@ -29,7 +29,7 @@ class TestSet(Section):
 
     source: Text
     reference: Text
-    bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] | None = None
+    bins: Annotated[tuple[Size, ...], Field(min_length=1)] | None = None
     """Largest source length of each bin; null: ``evaluation.bins`` of the base configuration."""
     short: Range | None = None
     """Source lengths, both included, for the share of BLEU that is kept at ``long`` ones; null: the shortest bin."""
@@ -37,7 +37,7 @@ class TestSet(Section):
     """Likewise; null: the longest bin."""
     gold: Gold | None = None
     """Also score the attention of each run as word alignment."""
-    draw: Annotated[tuple[Literal["curve", "diagnosis"], ...], Field(strict=False)] = ("curve", "diagnosis")
+    draw: tuple[Literal["curve", "diagnosis"], ...] = ("curve", "diagnosis")
     optional: bool = False
     """Leave the test set out if one of its files is missing."""
 
@@ -56,7 +56,7 @@ class Experiment(Section):
     """A directory for the runs, their translations, the figures and the tables."""
     systems: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """Name to differences from the base, dotted key to value. A section as a value replaces the whole section."""
-    seeds: Annotated[tuple[Count, ...], Field(strict=False, min_length=1)] | None = None
+    seeds: Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
     """Each system is trained once with each, into OUTPUT/SYSTEM/seed-N; null: with the seed of the base, into
     OUTPUT/SYSTEM."""
     tests: dict[str, TestSet] | None = None

@@ -34,7 +34,7 @@ class Encoder(nn.Module):
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Annotate each source token in its context.
 
-        embedded (B, S, E), lengths (B,) -> annotations (B, S, C), zero at padding; summary of the sentence (B, C).
+        embedded (B, S, E), lengths (B,) on the CPU -> annotations (B, S, C), zero at padding; summary (B, C).
         """
 
     def bridge(self, summary: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ A sentence stops when K of its hypotheses have finished and none that lives has 
 counting to K alone would let K unlikely early ends shut out a likely sentence; going on until no live one could ever
 win would read most sentences to their greatest length. With K = 1 this is greedy search. A sentence also stops when
 no live hypothesis can enter its n best any more, which changes no result: a log-probability only falls, so
-log p / lp(max_length) bounds what a live one can still score (lp, the length penalty, is in interface.py). At the
-greatest length the live ones finish as they are.
+log p / lp(max_length) bounds what a live one can still score. At the greatest length the live ones finish as they are.
+The length penalty lp is in interface.py.
 
 Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), V vocabulary.
 """

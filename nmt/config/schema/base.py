@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import or_
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema, core_schema
 
 Size = Annotated[int, Field(ge=1)]
@@ -54,6 +54,14 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_tuples(cls, values: Any) -> Any:
+        """YAML has lists where the schema has tuples."""
+        if not isinstance(values, dict):
+            return values
+        return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+
 
 def listed(words: Iterable[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
@@ -75,8 +83,11 @@ class Registry:
         self.builders: dict[type[Section], Callable[..., Any]] = {}
 
     def register(self, options: type[Options]) -> type[Options]:
-        """Allow these options, under each word of their field ``type``. Raises ValueError for a word in use."""
-        for name in get_args(options.model_fields["type"].annotation):
+        """Allow these options, under each word of ``type``. Raises TypeError without one, ValueError for one in use."""
+        field = options.model_fields.get("type")
+        if field is None or get_origin(field.annotation) is not Literal:
+            raise TypeError(f"{options.__name__}.type: must be a Literal of the words that select it: Literal['NAME']")
+        for name in get_args(field.annotation):
             if name in self.options:
                 raise ValueError(f"type '{name}' is taken by {self.options[name].__name__}")
             self.options[name] = options

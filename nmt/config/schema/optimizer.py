@@ -24,7 +24,7 @@ class Adam(Optimizer):
     type: Literal["adam"] = "adam"
     learning_rate: Positive = 1e-3
     """Learning rate after warm-up."""
-    betas: Annotated[tuple[Fraction, Fraction], Field(strict=False)] = (0.9, 0.999)
+    betas: tuple[Fraction, Fraction] = (0.9, 0.999)
     """Decay rates of the first and the second moment."""
     epsilon: Positive = 1e-8
     """Added to the denominator."""

@@ -81,7 +81,7 @@ class Evaluation(Section):
 
     bleu_tokenizer: BleuTokenizer | None = None
     """Tokenizer of BLEU; null: by the target language."""
-    bins: Annotated[tuple[Size, ...], Field(strict=False, min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
+    bins: Annotated[tuple[Size, ...], Field(min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
     """Largest source length of each bin, in words; longer sentences form one more bin."""
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """Bootstrap resamples for each 95% interval."""
