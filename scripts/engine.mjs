@@ -6,8 +6,6 @@ import { Tokenizer } from "../nmt/pages/web/engine/pieces.js";
 import { Translator } from "../nmt/pages/web/engine/translator.js";
 import { readSafetensors } from "../nmt/pages/web/engine/weights.js";
 
-globalThis.fetch = async (path) => new Response(readFileSync(path)); // Node reads no files by fetch
-
 const bytes = (path) => new Uint8Array(readFileSync(path));
 const answers = {
   /** Log-probabilities and weights under teacher forcing. */

@@ -472,6 +472,7 @@ def test_the_command_serves_until_a_signal(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     try:
         assert process.stderr is not None
+        assert process.stderr.readline() == f"loading {run}\n"
         ready = process.stderr.readline()
         found = re.fullmatch(r"run translates at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C stops\)\n", ready)
         assert found, ready

@@ -59,16 +59,18 @@ def seen(page: Page, selector: str) -> list[str]:
 
 def test_what_is_typed_is_translated_and_its_attention_shown(page: Page) -> None:
     source = page.find("#source")
+    assert page.text("#status") == "The translation appears here as you type."
     source.send_keys("one two")
     until(lambda: seen(page, "#target button") == ["ONE TWO"])
     source.send_keys("\nthree")
     until(lambda: seen(page, "#target button") == ["ONE TWO", "THREE"])
+    assert page.text("#status") == ""
     assert seen(page, ".heat tbody th") == ["THREE"], "the line with the cursor"
     page.find("#target button").click()
     assert seen(page, ".heat thead th") == ["one", "two"] and seen(page, ".heat tbody th") == ["ONE", "TWO"]
     assert page.text(".weights") == "ONE attends to one 1.00"
     assert seen(page, ".candidates bdi") == ["ONE", "<b>"] and seen(page, ".candidates .count") == ["0.750", "0.250"]
-    assert page.text("#model") == "low to up: tiny"
+    assert page.text("#model") == "low to up, system tiny"
     painted = page.each(".heat tbody td", "getComputedStyle(node).backgroundColor")
     assert painted[0] == painted[3] != painted[1] == painted[2]
     page.js("document.querySelector('input[value=pieces]').click()")

@@ -227,6 +227,7 @@ def test_clamped_weights_take_the_place_of_the_networks_own(run: Path, tmp_path:
     export_web(run, tmp_path)
     line = LINES[:1]
     (free,) = ask("translate", folder=str(tmp_path), lines=line, beam=1)
+    assert ask("translate", folder=tmp_path.as_uri(), lines=line, beam=1) == [free], "a URL instead of a path"
     (same,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, clamp=free["attention"])
     assert (same["text"], same["logProb"]) == (free["text"], free["logProb"])
     last = [[0.0] * (len(free["sourcePieces"]) - 1) + [1.0]] * 20

@@ -44,6 +44,7 @@ def serve(
       nmt-serve --model runs/en-fr
       nmt-serve --model runs/en-fr --port 9000 --beam-size 3 --time-limit 10
     """
+    say(f"loading {', '.join(model)}")
     from nmt.pages.serving.app import About, application  # noqa: PLC0415  (slow to import)
     from nmt.pages.serving.batches import Limits, Request, translating  # noqa: PLC0415
     from nmt.pages.serving.server import known_hosts, listen, run  # noqa: PLC0415

@@ -29,6 +29,8 @@ async function translate(lines, signal) {
 byId("page").append(...linesPage(translate, PAUSE));
 byId("source").focus();
 ask("health").then(
-  ({ source_language: from, target_language: to, model }) => (byId("model").textContent = `${from} to ${to}: ${model}`),
+  ({ source_language: from, target_language: to, model }) => {
+    byId("model").textContent = `${from} to ${to}, system ${model}`;
+  },
   (error) => (byId("status").textContent = error.message),
 );

@@ -62,10 +62,15 @@ export class Translator {
     this.network = new Network(config.model, readSafetensors(weights));
   }
 
-  /** Load what `nmt-export` has written. @param {string | URL} folder its address */
+  /** Load what `nmt-export` has written. @param {string | URL} folder its address; outside browsers also its path */
   static async load(folder) {
     const base = String(folder).replace(/\/?$/, "/");
     const read = async (/** @type {string} */ name) => {
+      if (typeof location === "undefined" && !/^https?:/.test(base)) {
+        const module = "node:fs/promises"; // a variable: bundlers and tsc leave it alone
+        const { readFile } = await import(module);
+        return new Uint8Array(await readFile(base.startsWith("file:") ? new URL(base + name) : base + name)).buffer;
+      }
       const response = await fetch(base + name);
       if (!response.ok) throw new Error(`${base}${name}: ${response.status} ${response.statusText}`);
       return response.arrayBuffer();

@@ -4,6 +4,8 @@ import { element, field, labelled, unitSwitch } from "./dom.js";
 import { modelOf, readingOf, stepIn, unitOf } from "./model.js";
 import { translationView } from "./view.js";
 
+const EMPTY = "The translation appears here as you type.";
+
 /**
  * The nodes of a page that translates what is typed. `translate(lines, signal)` returns the translation of each line,
  * or throws an Error that says why there is none; it begins `pause` milliseconds after the last key.
@@ -17,9 +19,9 @@ export function linesPage(translate, pause = 0) {
   let chosen = { line: 0, step: 0, unit: "words" };
   let timer = 0;
   let running = new AbortController();
-  const source = field("textarea", { id: "source", rows: "3" }, wait);
+  const source = field("textarea", { id: "source", rows: "3", placeholder: "Type or paste text" }, wait);
   const target = element("ol", { id: "target", class: "lines", "aria-label": "Translation", "aria-live": "polite" });
-  const state = element("p", { id: "status", class: "notice", role: "status" });
+  const state = element("p", { id: "status", class: "notice", role: "status" }, EMPTY);
   const units = unitSwitch((unit) => choose({ unit, step: stepIn(model(), unit) }));
   const view = translationView((step) => {
     chosen = { ...chosen, step };
@@ -38,12 +40,12 @@ export function linesPage(translate, pause = 0) {
     const { signal } = running;
     const typed = source.value;
     const line = typed.slice(0, source.selectionStart).split("\n").length - 1; // the one with the cursor
-    state.textContent = typed.trim() ? "translating …" : "";
+    state.textContent = typed.trim() ? "translating …" : EMPTY;
     try {
       const found = typed.trim() ? await translate(typed.split("\n"), signal) : [];
       if (signal.aborted) return;
       translations = found;
-      state.textContent = "";
+      state.textContent = found.length ? "" : EMPTY;
     } catch (error) {
       if (signal.aborted) return;
       state.textContent = error instanceof Error ? error.message : String(error);
