@@ -95,7 +95,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, capsys: pytest.Captu
     config = transformer / "config.yaml"
     config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"))
     assert "data.reverse_source: CTranslate2 does not reverse the source" in error("--ctranslate2", transformer)
-    assert "model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in error(
+    assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in error(
         "--ctranslate2", recurrent
     )
     assert export([str(recurrent), str(tmp_path / "model")]) == 2

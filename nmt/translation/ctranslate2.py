@@ -73,11 +73,12 @@ def export_ctranslate2(path: str | Path, output: Path) -> int:
 
 def refuse_other_networks(config: Config) -> None:
     """Raise ConfigError for a run that CTranslate2 does not translate with, with the key that says so."""
-    problems = [
-        f"model.{name}.type: CTranslate2 runs Transformers, not '{kind}'; use --web"
-        for name in ("encoder", "decoder")
-        if (kind := getattr(config.model, name).type) != "transformer"
-    ]
+    kinds = {f"model.{name}.type": getattr(config.model, name).type for name in ("encoder", "decoder")}
+    others = {key: kind for key, kind in kinds.items() if kind != "transformer"}
+    problems = []
+    if others:
+        listed = " and ".join(f"'{kind}'" for kind in dict.fromkeys(others.values()))
+        problems.append(f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web")
     if config.data.reverse_source:
         problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
     if problems:
