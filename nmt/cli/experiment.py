@@ -77,7 +77,8 @@ def experiment(
         begun = "; leave out --overwrite of runs that it has begun again" if overwritten else ""
         say(Result(f"stopped; the same command continues{begun}"))
         return stop.exit_code
-    print(table, end="")
+    if table:
+        print(table)
     return 0
 
 

@@ -115,7 +115,8 @@ def say_precisions(runs: Iterable[RunDirectory], say: Say) -> None:
         path: each["precision"] for path, each in manifests.items() if isinstance(each, dict) and "precision" in each
     }
     if len(set(found.values())) > 1:
-        say(f"trained in different precisions: {', '.join(f'{run} in {each}' for run, each in found.items())}")
+        listed = ", ".join(f"{run} in {each}" for run, each in found.items())
+        say(f"trained in different precisions: {listed}; for a fair comparison train all with --set precision=fp32")
 
 
 def is_one_of(key: str, keys: Iterable[str]) -> bool:

@@ -61,6 +61,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
             facts = opening.facts_of(config, whole)
             _, done = opening.resumed_progress(run, config.training.updates, facts, say)
             say(f"{run.path} can be resumed after update {done.update}")
+        say("rehearsing updates, validation and test on the longest sentences")
         hardest = _hardest(config, whole, device)
         trainer = train.train_on(hardest, short, RunDirectory(short.output or ""), device, say=rehearse)
         assert trainer is not None
