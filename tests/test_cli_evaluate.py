@@ -132,7 +132,8 @@ def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: 
     assert "differ in nothing" in run(length_curve.main, *options)[2]
     (seed / "config.yaml").write_text(written.replace("seed: 1", "seed: 2"))
     code, _, err = run(length_curve.main, *options, f"--system=b={bf16}")
-    assert code == 0 and f"different precisions: {seed} in fp32, {bf16} in bf16; for a fair" in err
+    advice = "for a fair comparison train all with --set precision=fp32"
+    assert code == 0 and f"different precisions: {seed} in fp32, {bf16} in bf16; {advice}\n" in err
     code, _, err = run(length_curve.main, *options, f"--system=a={bf16}")
     assert code == 2 and f"a: {models}/bahdanau and {bf16} differ in model.attention" in err
 
