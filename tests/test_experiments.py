@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from nmt.cli.experiment import main
@@ -21,9 +22,11 @@ from nmt.evaluation.by_length import UNTRAINED
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.results import _cells, draw_all, is_translated, translate_all
-from nmt.experiments.running import remaining, run_jobs
+from nmt.experiments.running import remaining, remaining_runs, run_jobs, with_precision
 from nmt.experiments.schema import load_experiment
+from nmt.messages import silent
 from nmt.runs.directory import RunDirectory
+from nmt.training.machine import Machine
 from tests.comparison import snapshot
 from tests.small_run import config, train
 
@@ -223,6 +226,32 @@ def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finis
         remaining(run)
     with replaced(run.path / "checkpoints/last/training.json", b"{"):
         assert remaining(run) == (("--resume",), "to be resumed"), "resuming explains the damage"
+
+
+def test_a_new_run_that_cannot_start_from_another_is_refused_before_any_is_trained(finished: tuple[Path, Plan]) -> None:
+    folder, plan = finished
+    path = write_experiment(folder, {"wide": {"model.encoder.hidden": 16}})
+    with pytest.raises(ConfigError, match=r"^wide: model.encoder.hidden was 32 and is now 16"):
+        remaining_runs(plan_of(path, f"training.start_from={plan.runs[0].path}"), (), silent)
+
+
+def test_runs_that_leave_the_precision_open_compute_in_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, measured = plan_of(write_experiment(tmp_path), "precision=auto"), iter([torch.bfloat16, torch.float32])
+    monkeypatch.setattr(
+        "nmt.experiments.running.choose_precision", lambda _, device, *__: Machine(device, next(measured))
+    )
+
+    def chosen(*new: str) -> set[str]:
+        return {options[-1] for options in with_precision(plan, dict.fromkeys(new, ()), silent).values()}
+
+    assert chosen("none", "bahdanau") == chosen("none", "bahdanau") == {"precision=bf16"}
+    record = tmp_path / "out/precision.json"
+    record.write_text(record.read_text().replace("cpu", "another device"))
+    assert chosen("none", "bahdanau") == {"precision=fp32"}
+    trained(changed(plan.runs[0], precision="bf16"))
+    assert chosen("bahdanau") == {"precision=bf16"}, "that of the run that is finished"
 
 
 # --- translations and results -----------------------------------------------------------------------------------------

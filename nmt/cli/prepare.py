@@ -35,7 +35,9 @@ def prepare(
     look_at_corpora(loaded)
     from nmt.data.dataset import prepare as prepare_data  # noqa: PLC0415  (slow to import)
     from nmt.data.report import describe  # noqa: PLC0415
+    from nmt.training.starting import refuse_other_parts  # noqa: PLC0415
 
+    refuse_other_parts(loaded)
     report = prepare_data(loaded, say).report
     if json is not None:
         Path(json).write_text(json_format.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -21,7 +21,7 @@ from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.translation.forced import ForcedDecoding
+    from nmt.translation.forced import ForcedDecoding, Warn
 
 
 def score(
@@ -83,24 +83,33 @@ def score(
             path = source if side == "source" else target
             warnings.warn(f"{path}:{line + 1}: {problem}", NmtWarning, stacklevel=2)
 
+    def warn_reverse(side: str, pair: int, problem: str) -> None:
+        warn("target" if side == "source" else "source", pair, f"{reverse_model}: {problem}")
+
     place = resolve_device(device)
-    run = load_run(Path(model), place)
-    decode = partial(
-        force,
-        device=place,
-        max_source=decoding.max_source,
-        max_target=longest(decoding.max_source, decoding.max_length_factor),
-        batch_tokens=batch_tokens,
-        keep_attention=alignments is not None,
-    )
+
+    def decode(path: str, pairs: Iterator[Pair], warn: "Warn") -> "Iterator[tuple[Pair, ForcedDecoding]]":
+        run = load_run(Path(path), place)
+        limits = run.config.decoding
+        return force(
+            run.network,
+            run.tokenizers,
+            pairs,
+            place,
+            max_source=limits.max_source,
+            max_target=longest(limits.max_source, limits.max_length_factor),
+            batch_tokens=batch_tokens,
+            keep_attention=alignments is not None,
+            warn=warn,
+        )
+
     pairs = paired(source, target, n_best)
     reverse: Iterator[ForcedDecoding | None] = repeat(None)
     if reverse_model is not None:
         pairs, again = tee(pairs)  # both are read in the same windows
-        back = load_run(Path(reverse_model), place)
         swapped = (Pair(pair.target, pair.source) for pair in again)
-        reverse = (forced for _, forced in decode(back.network, back.tokenizers, swapped))
-    scored = decode(run.network, run.tokenizers, pairs, warn=warn)
+        reverse = (forced for _, forced in decode(reverse_model, swapped, warn_reverse))
+    scored = decode(model, pairs, warn)
     if output is not None or not sys.stdout.isatty():
         scored = counted(scored, target, count_lines(target), "lines")
     with ExitStack() as stack:

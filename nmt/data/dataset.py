@@ -62,11 +62,7 @@ def prepare(config: Config, say: Say = silent) -> PreparedData:
     """
     data, options = config.data, config.tokenizer
     digests = _digests(data)
-    if (run := config.training.start_from) is None:
-        tokenizers = _tokenizers(options, data, digests, say)
-    else:
-        files = {side: f"{run}/tokenizer/{side}.model" for side in ("source", "target")}
-        tokenizers = _tokenizers(GivenTokenizer(type="given", **files), data, digests, say)
+    tokenizers = _tokenizers(options, config.training.start_from, data, digests, say)
     tokenizers = replace(tokenizers, reverse_source=data.reverse_source)
     recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked))
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
@@ -126,22 +122,27 @@ def _refuse_changed(data: Data, digests: Digests) -> None:
             raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
 
 
-def _tokenizers(options: AnyTokenizer, data: Data, digests: Digests, say: Say) -> Tokenizers:
-    """The tokenizers of a configuration; those that are learned read the corpora of a mix one after the other, each
-    pair once, whatever its weight."""
+def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, digests: Digests, say: Say) -> Tokenizers:
+    """The tokenizers of a configuration, or of the run that training starts from; those that are learned read the
+    corpora of a mix one after the other, each pair once, whatever its weight."""
     corpora = data.training_corpora
     tags = {f"data.{key}.tag": corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
+    pieces = list(dict.fromkeys(tags.values()))
+    owner, remedy = "tokenizer", f"learn the model with: spm_train --user_defined_symbols={','.join(pieces)}"
+    if start_from is not None:
+        files = {side: f"{start_from}/tokenizer/{side}.model" for side in ("source", "target")}
+        options = GivenTokenizer(type="given", **files)
+        owner, remedy = "training.start_from", f"choose one of {files['source']}"
     if isinstance(options, GivenTokenizer):
-        with of_key("tokenizer"):
+        with of_key(owner):
             tokenizers = Tokenizers.of_files(options.source, options.target)
         for key, tag in tags.items():
             try:
                 tokenizers.source.piece_id(tag)
             except KeyError:
                 problem = f"{key}: '{tag}' is not a piece of the source vocabulary"
-                raise DataError(f"{problem}; learn the model with: spm_train --user_defined_symbols={tag}") from None
+                raise DataError(f"{problem}; {remedy}") from None
         return tokenizers
-    pieces = list(dict.fromkeys(tags.values()))
 
     def read() -> Iterator[Pair]:
         for key, corpus in corpora.items():

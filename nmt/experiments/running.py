@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from pathlib import Path
 from threading import Lock, Thread
-from typing import Protocol
+from typing import Any, Protocol
 
 from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.report import table
-from nmt.device import format_of, resolve_device
+from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, NmtError, ProcessError, Stopped
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
@@ -25,9 +24,10 @@ from nmt.messages import Result, Say, silent
 from nmt.model import build_model
 from nmt.runs.changes import LENGTH, WITHOUT_EFFECT, read_manifest, refuse_other_config
 from nmt.runs.directory import RunDirectory
-from nmt.training.machine import Trial, choose_precision
+from nmt.training.machine import Trial, choose_precision, set_up
 from nmt.training.opening import is_finished, refuse_fewer_updates
 from nmt.training.progress import Progress
+from nmt.training.starting import refuse_other_parts
 from nmt.training.world import ONE_PROCESS
 
 Options = tuple[str, ...]
@@ -116,12 +116,14 @@ def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[s
     """Say what is left to do for each run; return the options of those that are not finished, by label.
 
     Looks into the run directories and changes nothing. Raises ConfigError, with all problems, for runs that were begun
-    with another configuration or corpus.
+    with another configuration or corpus, and for new ones that cannot start from the run that they name.
     """
     unfinished, problems = dict[str, Options](), dict[str, list[str]]()
     for run in plan.runs:
         try:
             options, described = remaining(run, overwrite=run in overwritten)
+            if options is not None and "--resume" not in options:
+                refuse_other_parts(run.config)
         except NmtError as error:
             for problem in error.problems:
                 problems.setdefault(problem, []).append(run.label)
@@ -168,37 +170,46 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     return ("--resume",), f"to be resumed after update {progress.update:,}"
 
 
+def _is_new(run: Run, unfinished: Mapping[str, Options]) -> bool:
+    """Whether a run begins anew: it is neither finished nor resumed."""
+    return "--resume" not in unfinished.get(run.label, ("--resume",))
+
+
 # --- the precision ----------------------------------------------------------------------------------------------------
 
 
 def with_precision(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> dict[str, Options]:
     """Add the precision to the options of runs that leave it open, so that all compute in the same.
 
-    It is measured once, and kept in the output directory; a run that is resumed keeps its own.
+    It is that of the runs that were begun on the same hardware; else it is measured once, and kept in the output
+    directory. A run that is resumed keeps its own.
     """
     options = dict(unfinished)
-    for run in plan.runs:
-        if run.label not in options or run.config.precision != "auto":
-            continue
-        if "--resume" in options[run.label]:
-            precision = read_manifest(RunDirectory(run.path))["config"]["precision"]
-        else:
-            precision = _kept_precision(plan.output / "precision.json", run, say)
-        options[run.label] += ("--set", f"precision={precision}")
+    left_open = [run for run in plan.runs if run.config.precision == "auto"]
+    begun = {run.label: read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)}
+    for run in left_open:
+        if run.label in unfinished:
+            own = begun.get(run.label)
+            precision = own["config"]["precision"] if own else _precision(plan, run, list(begun.values()), say)
+            options[run.label] += ("--set", f"precision={precision}")
     return options
 
 
-def _kept_precision(path: Path, run: Run, say: Say) -> str:
-    """Return the precision in the file, which is written with that of this run if it is missing."""
-    if not path.exists():
-        config, prepared = run.config, prepare(run.config, silent)
-        model = build_model(config.model, *prepared.tokenizers.sizes)
-        trial = Trial(model, config.model.attention, config.training, prepared)
-        device = resolve_device(config.device)
-        machine = choose_precision("auto", device, config.kernels, ONE_PROCESS, {}, trial, say)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, format_of(machine.precision))
-    return str(read_json(path))
+def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) -> str:
+    """Return the precision in the first record of the hardware of a run, that in the output directory coming last; if
+    there is none, measure it with this run, and write that record."""
+    config, path = run.config, plan.output / "precision.json"
+    device = set_up(config.device, config.threads)
+    for record in [*records, *([read_json(path)] if path.exists() else [])]:
+        if record.get("device") == name_of(device):
+            return str(record["precision"])
+    prepared = prepare(config, silent)
+    model = build_model(config.model, *prepared.tokenizers.sizes)
+    trial = Trial(model, config.model.attention, config.training, prepared)
+    precision = format_of(choose_precision("auto", device, config.kernels, ONE_PROCESS, {}, trial, say).precision)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"device": name_of(device), "precision": precision})
+    return precision
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
@@ -214,7 +225,7 @@ def prepare_all(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> set[
             said.add(text)
             say(text)
 
-    new = [run.config for run in plan.runs if "--resume" not in unfinished.get(run.label, ("--resume",))]
+    new = [run.config for run in plan.runs if _is_new(run, unfinished)]
     keys = (json.dumps([each.data.model_dump(), each.tokenizer.model_dump(), each.training.start_from]) for each in new)
     for config in dict(zip(keys, new, strict=True)).values():
         say_once(table(prepare(config, say_once).report))

@@ -106,12 +106,14 @@ NO_MEMORY = (
 )
 
 
-def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000)) -> None:
-    """Let a fault change the gradients that the trainer computes in some of the next calls, counted from 1."""
-    compute, model, numbers = trainer.gradients, trainer.model, count(1)
+def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000)) -> list[int]:
+    """Let a fault change the gradients that the trainer computes in some of the next calls, counted from 1; return
+    where the numbers of their updates will be."""
+    compute, model, numbers, updates = trainer.gradients, trainer.model, count(1), list[int]()
 
     class Spoilt:
         def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
+            updates.append(update)
             likelihood = compute(batch, tokens, update)
             if next(numbers) not in calls:
                 return likelihood
@@ -121,6 +123,7 @@ def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000
             return getattr(compute, name)
 
     trainer.gradients = cast(Any, Spoilt())
+    return updates
 
 
 def not_finite(kind: str) -> Fault:

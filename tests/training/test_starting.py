@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from nmt.config import Config
+from nmt.cli.prepare import main as nmt_prepare
+from nmt.config import Config, dump_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files import digest
 from nmt.runs.changes import read_manifest
@@ -69,7 +70,7 @@ def test_another_attention_begins_new(first: Path) -> None:
     assert rows["decoder"][0] != "0" and rows["decoder"][1:] == ["0", "0"]
 
 
-def test_a_run_that_does_not_fit_is_refused(first: Path) -> None:
+def test_a_run_that_does_not_fit_is_refused(first: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wide = config(first, "new", encoder={"hidden": 16}, embeddings={"size": 32, "tie": "target"})
     for refuse in (train, lambda each: dry_run(each, resume=False, overwrite=False, say=print)):
         with pytest.raises(ConfigError) as error:
@@ -80,6 +81,13 @@ def test_a_run_that_does_not_fit_is_refused(first: Path) -> None:
             "model.encoder.hidden was 32 and is now 16",
         ]
         assert last.startswith(f"training.start_from: {first}: training takes over the tokenizer and the network, but")
+    (first.parent / "wide.yaml").write_text(dump_config(wide))
+    assert nmt_prepare(["--config", str(first.parent / "wide.yaml")]) == 2
+    assert "error: model.encoder.hidden was 32 and is now 16\n" in capsys.readouterr().err
+    tagged = config(first, "new").model_dump()
+    tagged["data"]["train"]["tag"] = "<x>"
+    with pytest.raises(DataError, match=r"^data.train.tag: '<x>' is not .* source vocabulary; choose one of .*model$"):
+        train(Config.model_validate(tagged))
     other = config(first, "new").model_dump() | {"tokenizer": {"type": "word", "vocabulary": 40}}
     with pytest.raises(ConfigError, match=r"tokenizer.vocabulary was 50 and is now 40"):
         train(Config.model_validate(other))
@@ -89,6 +97,6 @@ def test_a_run_that_does_not_fit_is_refused(first: Path) -> None:
     with pytest.raises(CheckpointError, match=r"^training.start_from: .*missing: no such"):
         train(config(first, "new", first.parent / "missing"))
     (first / "tokenizer/source.model").unlink()
-    with pytest.raises(DataError, match=r"^tokenizer: .*source.model"):
+    with pytest.raises(DataError, match=r"^training.start_from: .*source.model: no such file"):
         train(config(first, "new"))
     assert not (first.parent / "new").exists()

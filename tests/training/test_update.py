@@ -184,8 +184,9 @@ def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(
 
 def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make) -> None:
     trainer = make(updates=5, log_every=2, validation={"every": 5})
-    spoil(trainer, not_finite(KINDS[0]), {1, 3, 4})
+    updates = spoil(trainer, not_finite(KINDS[0]), {1, 3, 4})
     trainer.fit()
+    assert updates == [0, 1, 2, 3, 4], "which scheduled sampling and the weight of an objective depend on"
     [first, none, last] = [record["loss"] for record in metrics(trainer.checkpointing.run.path, "train")]
     assert none is None, "of 3 and 4 there is none"
     assert 0 < first < 10 and 0 < last < 10
