@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
-from pydantic import Field
 
 from aligner import align
 from machine import commit, machine
@@ -52,13 +51,13 @@ class Claim(Section):
     text: Text
     source: Text
     """Paper and section."""
-    compared: Annotated[tuple[Text, Text], Field(strict=False)]
+    compared: tuple[Text, Text]
     """Two systems: first the one that is said to be better."""
     score: Text = "bleu"
     """One of ``SCORES``."""
     margin: Positive = 1.0
     """Smallest gain that counts, in units of the score."""
-    beams: Annotated[tuple[Size, Size], Field(strict=False)] | None = None
+    beams: tuple[Size, Size] | None = None
     """Beam size of each of the two; null: that of the configuration."""
 
 

@@ -139,7 +139,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def asked(*lines: str, **options: Any) -> Request:
-    return Request(text=list(lines), **options)
+    return Request(text=lines, **options)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def serve(
         seconds=time_limit,
     )
     # wrong options are errors now, and the first request finds all warm
-    translate(["a"], Request(text=["a"]), lambda: None)
+    translate(["a"], Request(text=("a",)), lambda: None)
     data = load_run_config(model[0]).data
     about = About(" + ".join(map(run_name, model)), data.source_language, data.target_language)
     with listen(host, port) as listening:

@@ -66,9 +66,9 @@ class Refused(HTTPException):
         super().__init__(status, message, {"retry-after": "1"} if status in (429, 503) else None)
 
 
-def lines_of(text: Any) -> list[str]:
+def lines_of(text: Any) -> tuple[str, ...]:
     """Return the lines of a client. Raises ValueError for anything but a string or a list of strings."""
-    lines = text if isinstance(text, list) else [text]
+    lines = text if isinstance(text, tuple) else (text,)
     if wrong := [f"{show(line)} as line {place}" for place, line in enumerate(lines, 1) if not isinstance(line, str)]:
         raise ValueError(f"found {wrong[0]}; must be a string or a list of strings")
     return lines
@@ -77,7 +77,7 @@ def lines_of(text: Any) -> list[str]:
 class Request(Section):
     """Lines to translate: the body of a request."""
 
-    text: Annotated[list[str], BeforeValidator(lines_of)]
+    text: Annotated[tuple[str, ...], BeforeValidator(lines_of)]
     beam_size: Annotated[int, Field(ge=1, le=16)] | None = None
     """None: that of the server."""
     attention: bool = False
