@@ -98,5 +98,8 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, capsys: pytest.Captu
     assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in error(
         "--ctranslate2", recurrent
     )
-    assert export([str(recurrent), str(tmp_path / "model")]) == 2
-    assert "one of --web and --ctranslate2 is required" in capsys.readouterr().err
+    for kinds in ([], ["--web", "--ctranslate2"]):
+        assert export([*kinds, str(recurrent), str(tmp_path / "model")]) == 2
+        assert "give exactly one of --web and --ctranslate2" in capsys.readouterr().err
+    assert export(["--web", str(recurrent), str(config)]) == 2
+    assert f"DIR: {config} is a file; choose a new directory" in capsys.readouterr().err

@@ -114,6 +114,13 @@ def test_a_pair_is_segmented_again_in_each_epoch(tmp_path: Path, monkeypatch: py
         assert found != best
 
 
+def test_segmentations_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = prepare(configuration(tmp_path, DROPOUT)).train
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(DataError, match=r"^tokenizer.dropout: cannot write .*missing/.*; let TMPDIR name a directory"):
+        train.in_epoch(0)
+
+
 def test_the_batches_of_an_epoch_are_its_segmentations_and_keep_to_the_budget(tmp_path: Path) -> None:
     prepared = prepare(configuration(tmp_path, DROPOUT))
     specials, found = Specials.of(prepared.tokenizers), []

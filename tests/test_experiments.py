@@ -235,13 +235,9 @@ def test_a_new_run_that_cannot_start_from_another_is_refused_before_any_is_train
         remaining_runs(plan_of(path, f"training.start_from={plan.runs[0].path}"), (), silent)
 
 
-def test_runs_that_leave_the_precision_open_compute_in_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan, measured = plan_of(write_experiment(tmp_path), "precision=auto"), iter([torch.bfloat16, torch.float32])
-    monkeypatch.setattr(
-        "nmt.experiments.running.choose_precision", lambda _, device, *__: Machine(device, next(measured))
-    )
+def test_a_precision_left_open_is_the_same_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, found = plan_of(write_experiment(tmp_path), "precision=auto"), iter([torch.bfloat16, torch.float32])
+    monkeypatch.setattr("nmt.experiments.running.choose_precision", lambda _, on, *__: Machine(on, next(found)))
 
     def chosen(*new: str) -> set[str]:
         return {options[-1] for options in with_precision(plan, dict.fromkeys(new, ()), silent).values()}

@@ -7,6 +7,7 @@ from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
 from nmt.fast import PlainSearch, search
 from nmt.fast.kernels.products import Int8Linear, multiplies_int8, quantize
+from nmt.fast.search_network import FastSearch
 from nmt.model.attention import AdditiveAttention
 from nmt.model.decoders import RecurrentDecoder
 from tests.models import VARIANTS, small_model, steps
@@ -30,6 +31,21 @@ def test_fast_steps_are_the_plain_steps(
         assert (weights is None) == (expected_weights is None)
         if weights is not None and expected_weights is not None:  # the plain path rounds energies to fp32
             assert torch.allclose(weights, expected_weights, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "rounding"), [("float32", 1e-5), ("bfloat16", 2**-7), ("int8", 0.0)])
+def test_a_word_is_read_alike_before_and_after_its_layer_becomes_a_table(kind: str, rounding: float) -> None:
+    """So that a translation does not depend on those that were made before it."""
+    if kind == "int8" and not multiplies_int8():
+        return
+    searched = search(small_model("bahdanau").float(), getattr(torch, kind))
+    assert isinstance(searched, FastSearch)
+    torch.manual_seed(1)
+    layer = searched._table(torch.randn(4000, 300), torch.randn(1000, 300), torch.randn(1000))
+    some = torch.arange(0, 4000, 800)
+    before, every = layer(some), layer(torch.arange(4000))
+    assert torch.equal(layer(some), every[some]), "it is a table now"
+    assert (before - every[some]).abs().max() <= rounding * before.abs().max()
 
 
 def test_greedy_search_applies_nothing_ahead() -> None:

@@ -27,7 +27,9 @@ def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = Fa
       nmt-export --ctranslate2 runs/transformer model
     """
     if web == ctranslate2:
-        raise ConfigError("one of --web and --ctranslate2 is required")
+        raise ConfigError("give exactly one of --web and --ctranslate2")
+    if Path(folder).is_file():
+        raise ConfigError(f"DIR: {folder} is a file; choose a new directory")
     if Path(folder).is_dir() and any(Path(folder).iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
     from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)

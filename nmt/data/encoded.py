@@ -1,4 +1,4 @@
-"""Encoded corpora, memory-mapped: rows of ids, word links, and the batches of a validation."""
+"""Encoded corpora, memory-mapped: rows of ids, links of pieces, and the batches of a validation."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

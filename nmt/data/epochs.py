@@ -24,6 +24,7 @@ from nmt.data.encoded import EncodedCorpus
 from nmt.data.encoding import mapped, text_hash
 from nmt.data.report import SIDES
 from nmt.data.tokenizer import BpeDropout, Tokenizers
+from nmt.errors import DataError
 
 Item = TypeVar("Item")
 Parts = Sequence[tuple[int, int]]
@@ -78,7 +79,14 @@ class TrainingSet(EncodedCorpus):
         return EncodedCorpus(table, drawn)
 
     def _sampled(self, epoch: int) -> pa.Table:
-        """The segmentations of an epoch, in a file without a name."""
+        """The segmentations of an epoch, in a file without a name. Raises DataError if it cannot be written."""
+        try:
+            return self._written(epoch)
+        except OSError as error:
+            remedy = "let TMPDIR name a directory with space, or set tokenizer.dropout to 0"
+            raise DataError(f"tokenizer.dropout: cannot write an epoch's segmentations: {error}; {remedy}") from None
+
+    def _written(self, epoch: int) -> pa.Table:
         schema, first = self._table.select(SIDES).schema, 0
         with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
             with pa.ipc.new_stream(file, schema) as writer:
