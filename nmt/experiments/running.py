@@ -201,7 +201,7 @@ def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) ->
     config, path = run.config, plan.output / "precision.json"
     device = set_up(config.device, config.threads)
     for record in [*records, *([read_json(path)] if path.exists() else [])]:
-        if record.get("device") == name_of(device):
+        if isinstance(record, dict) and record.get("device") == name_of(device):
             return str(record["precision"])
     prepared = prepare(config, silent)
     model = build_model(config.model, *prepared.tokenizers.sizes)
