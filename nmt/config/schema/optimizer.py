@@ -91,7 +91,7 @@ class PlateauSchedule(Section):
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Factor of a reduction."""
     patience: Count = 1
-    """Validations in a row without improvement before the one that reduces the rate."""
+    """The rate falls at the validation after this many without improvement in a row."""
     floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Smallest rate, relative to ``learning_rate``."""
 

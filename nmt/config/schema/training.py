@@ -24,7 +24,7 @@ class Validation(Section):
     every: Size = 500
     """Updates between validations."""
     first: Size | None = 100
-    """Update after which an early validation saves a first checkpoint."""
+    """Update after which an early validation saves the first ``best``."""
     metric: str = "bleu"
     """Metric that selects the best checkpoint: bleu, chrf, loss, perplexity or aer (alignment error rate)."""
     patience: Size | None = None
@@ -76,7 +76,7 @@ class Training(Section):
     """Largest norm of the gradient of all parameters."""
     validation: Validation = Validation()
     average: Size = 1
-    """Best checkpoints whose averaged weights become ``best`` at the end if validation prefers them."""
+    """Best checkpoints to average at the end; the average becomes ``best`` if it validates better."""
     save_every: Size | None = None
     """Updates between saves of the checkpoint ``last``; null: at each validation."""
     log_every: Size = 50
