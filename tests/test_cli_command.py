@@ -15,7 +15,6 @@ import pytest
 from pydantic import Field
 
 from nmt import __version__
-from nmt.__main__ import main as package
 from nmt.cli.command import EXAMPLES, Command
 from nmt.cli.files import Output
 from nmt.cli.options import Device, InputFile, Value
@@ -111,14 +110,6 @@ def test_the_user_names_modules_to_import(monkeypatch: pytest.MonkeyPatch, capsy
     out, said = capsys.readouterr()
     assert out.startswith("The Zen of Python")
     assert said.startswith("nmt-test: error: NMT_IMPORT: cannot import 'no_parts' (No module named 'no_parts'); ")
-
-
-def test_the_package_lists_its_commands_and_runs_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert package() == 0
-    listed = capsys.readouterr().out
-    assert set(re.findall(r"^(nmt-[\w-]+): \w.*\.$", listed, re.M)) == set(COMMANDS)
-    assert package("translate", "--version") == 0 and package("translat") == 2
-    assert capsys.readouterr().err.startswith("nmt: error: 'translat' is not one of ")
 
 
 def test_a_warning_for_users_is_printed_once_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
