@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,28 @@ def random_run(tmp_path_factory: pytest.TempPathFactory) -> str:
     from tests.small_translator import save_run
 
     return str(save_run(tmp_path_factory.mktemp("runs") / "bahdanau"))
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command: exit code, standard output, standard error."""
+
+    def call(main: Callable[[list[str]], int], *options: str | Path) -> tuple[int, str, str]:
+        return main([*map(str, options)]), *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def refused(command: Callable[..., tuple[int, str, str]]) -> Callable[..., str]:
+    """Run a command that must end with an error and without output: what it says."""
+
+    def call(main: Callable[[list[str]], int], *options: str | Path) -> str:
+        code, out, err = command(main, *options)
+        assert (code, out) == (2, "") and "Traceback" not in err
+        return err
+
+    return call
 
 
 @pytest.fixture(autouse=True)

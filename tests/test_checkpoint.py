@@ -97,8 +97,6 @@ def test_what_shares_memory_is_named_once() -> None:
 # --- damage -----------------------------------------------------------------------------------------------------------
 
 PARTS = ["config.yaml", "tokenizer/source.model", "tokenizer/target.model", "checkpoints/best/model.safetensors"]
-
-
 STATE = ["checkpoints/last/training.safetensors", "checkpoints/last/training.json"]
 REPORTED = ["metrics.jsonl", "samples.jsonl", "film.safetensors", "checkpoints/previous/training.json"]
 

@@ -18,6 +18,7 @@ from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
+from tests.comparison import snapshot
 from tests.small_translator import ATTENTIONS, LINES, save_run
 from tests.test_start_up import run_commands
 
@@ -25,7 +26,8 @@ SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
 REFERENCES = [" ".join(f"w{k}" for k in range(length + 1)) for length in (3, 8, 12, 12, 25)]
 GOOD = [line.replace("w2", "x") for line in REFERENCES]
 BAD = [line.replace("w2", "x").replace("w6", "x y") for line in REFERENCES]
-Run = Callable[..., tuple[int, str, str]]
+Command = Callable[..., tuple[int, str, str]]
+Refused = Callable[..., str]
 
 
 @pytest.fixture
@@ -38,23 +40,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command's exit code, standard output and standard error."""
-
-    def call(main: Callable[..., int], *options: str) -> tuple[int, str, str]:
-        code = main(list(options))
-        return code, *capsys.readouterr()
-
-    return call
-
-
 TEST_SET = ("--source", "src", "--reference", "ref")
 TWO = ("--system", "good=good", "--system", "worse one=bad", "--output", "out/curve")
 
 
-def test_evaluate_a_file(files: Path, run: Run) -> None:
-    code, out, err = run(evaluate.main, *TEST_SET, "--hypotheses", "good", "--json", "scores.json")
+def test_evaluate_a_file(files: Path, command: Command) -> None:
+    code, out, err = command(evaluate.main, *TEST_SET, "--hypotheses", "good", "--json", "scores.json")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     score = sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score
@@ -80,9 +71,8 @@ def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(folder: Path) -> Path:
     """A folder with two runs of random weights, and a source and reference for them."""
-    folder = tmp_path_factory.mktemp("models")
     save_run(folder / "bahdanau")
     save_run(folder / "none", ATTENTIONS[2])
     (folder / "src").write_text("\n".join([*LINES[:9], ""]) + "\n", "utf-8")
@@ -90,21 +80,27 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_evaluate_a_run(models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(models)
+@pytest.fixture
+def models(saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, as the working directory."""
+    monkeypatch.chdir(saved)
+    return saved
+
+
+def test_evaluate_a_run(models: Path, tmp_path: Path, command: Command) -> None:
     options = ("--device", "cpu", "--beam-size", "3", "--length-penalty", "0.5", "--batch-tokens", "50")
     written, translated = tmp_path / "written", tmp_path / "translated"
     how = (*options, "--verbose", "--output", str(written))
-    code, out, err = run(evaluate.main, *TEST_SET, "--model", "bahdanau", *how)
+    code, out, err = command(evaluate.main, *TEST_SET, "--model", "bahdanau", *how)
     assert code == 0
     assert "bahdanau: translating: 10 lines in " in err
-    assert run(translate, "--model", "bahdanau", "--input", "src", "--output", str(translated), *options)[0] == 0
+    assert command(translate, "--model", "bahdanau", "--input", "src", "--output", str(translated), *options)[0] == 0
     assert written.read_bytes() == translated.read_bytes()
-    assert run(evaluate.main, *TEST_SET, "--hypotheses", str(written))[1].splitlines()[:2] == out.splitlines()[:2]
+    assert command(evaluate.main, *TEST_SET, "--hypotheses", str(written))[1].splitlines()[:2] == out.splitlines()[:2]
 
 
-def test_curve_of_files(files: Path, run: Run) -> None:
-    code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20")
+def test_curve_of_files(files: Path, command: Command) -> None:
+    code, out, err = command(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20")
     assert code == 0
     assert err.startswith("share of BLEU retained: fewer than two bins have 30 sentences")
     assert err.splitlines()[1] == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv"
@@ -122,26 +118,24 @@ def translating(err: str) -> list[str]:
     return re.findall(r"^(\w+): translating: ", err, re.MULTILINE)
 
 
-def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: Path, run: Run) -> None:
+def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: Path, command: Command) -> None:
     seed, bf16 = shutil.copytree(models / "bahdanau", tmp_path / "2"), shutil.copytree(models / "none", tmp_path / "n")
     written = (seed / "config.yaml").read_text()
     for path, precision in ((seed, "fp32"), (bf16, "bf16")):
         (path / "manifest.json").write_text(json.dumps({"config": {}, "changes": [], "precision": precision}))
-    where = [word if word.startswith("-") else str(models / word) for word in TEST_SET]
-    options = [*where, "--device=cpu", f"--output={tmp_path}/c", f"--system=a={models}/bahdanau", f"--system=a={seed}"]
-    assert "differ in nothing" in run(length_curve.main, *options)[2]
+    options = [*TEST_SET, "--device=cpu", f"--output={tmp_path}/c", "--system=a=bahdanau", f"--system=a={seed}"]
+    assert "differ in nothing" in command(length_curve.main, *options)[2]
     (seed / "config.yaml").write_text(written.replace("seed: 1", "seed: 2"))
-    code, _, err = run(length_curve.main, *options, f"--system=b={bf16}")
+    code, _, err = command(length_curve.main, *options, f"--system=b={bf16}")
     advice = "for a fair comparison train all with --set precision=fp32"
     assert code == 0 and f"different precisions: {seed} in fp32, {bf16} in bf16; {advice}\n" in err
-    code, _, err = run(length_curve.main, *options, f"--system=a={bf16}")
-    assert code == 2 and f"a: {models}/bahdanau and {bf16} differ in model.attention" in err
+    code, _, err = command(length_curve.main, *options, f"--system=a={bf16}")
+    assert code == 2 and f"a: bahdanau and {bf16} differ in model.attention" in err
 
 
 def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
-    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    models: Path, tmp_path: Path, command: Command
 ) -> None:
-    monkeypatch.chdir(models)
     systems = ("--system=a=bahdanau", "--hypotheses=a=ref", "--system=b=none", "--system=file=ref")
     line = {"split": "validation"}
     validations: list[dict[str, Any]] = [line | {"step": step, "best": step == 1500} for step in (1500, 1584)]
@@ -150,7 +144,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     for path, lines in metrics.items():
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     options = ("--device", "cpu", "--beam-size", "3", "--output", f"{tmp_path}/curve.png")
-    code, _, err = run(length_curve.main, *TEST_SET, *systems, *options, "--verbose")
+    code, _, err = command(length_curve.main, *TEST_SET, *systems, *options, "--verbose")
     for path in metrics:
         path.unlink()
     assert code == 0
@@ -168,19 +162,19 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
 
 
 def test_systems_that_are_not_trained_enough_are_not_compared(
-    files: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+    files: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.evaluation.significance.MIN_SENTENCES", 2)
     (files / "noise").write_text("z\n" * 5, "utf-8")
-    code, out, _ = run(length_curve.main, *TEST_SET, *TWO, "--system", "noise=noise")
+    code, out, _ = command(length_curve.main, *TEST_SET, *TWO, "--system", "noise=noise")
     assert code == 0 and f"noise: {UNTRAINED}" in out.splitlines()
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert [(each["system"], each["other"]) for each in numbers["overall"]] == [("good", "worse one")]
     assert list(numbers["kept"]["shares"]) == ["good", "worse one"]
 
 
-def test_the_share_retained_is_that_of_the_lengths_given(files: Path, run: Run) -> None:
-    code, out, err = run(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
+def test_the_share_retained_is_that_of_the_lengths_given(files: Path, command: Command) -> None:
+    code, out, err = command(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
     assert code == 0 and "share of BLEU retained" not in err
     line = "share of BLEU retained: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
     assert line in out.splitlines()
@@ -189,34 +183,28 @@ def test_the_share_retained_is_that_of_the_lengths_given(files: Path, run: Run) 
     assert kept["shares"]["worse one"]["share"] == pytest.approx(parts[0] / parts[1])
 
 
-def test_the_bins_of_a_run_are_those_of_its_configuration(
-    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(models)
+def test_the_bins_of_a_run_are_those_of_its_configuration(models: Path, tmp_path: Path, command: Command) -> None:
     config = Path("none/config.yaml")
     before = config.read_text("utf-8")
     changed = load_config(config).model_copy(update={"evaluation": Evaluation(bins=(2, 4), bootstrap=10)})
     config.write_text(dump_config(changed), "utf-8")
 
     def bounds(*options: str) -> list[str]:
-        _, out, _ = run(evaluate.main, *TEST_SET, "--model", "none", "--device", "cpu", *options)
+        _, out, _ = command(evaluate.main, *TEST_SET, "--model", "none", "--device", "cpu", *options)
         return [line.split()[1] for line in out.splitlines() if line.startswith("none ")]
 
     longest = max(len(line.split()) for line in LINES[:9])
     assert bounds() == ["0-2", "3-4", f"5-{longest}"]
     assert bounds("--bins", "50") == ["0-50"]
     curve = ("--system", "gold=ref", "--system", "none=none", "--output", str(tmp_path / "curve"))
-    _, out, _ = run(length_curve.main, *TEST_SET, *curve)
+    _, out, _ = command(length_curve.main, *TEST_SET, *curve)
     rows = [line.split() for line in out.splitlines() if line.startswith(("gold ", "none "))]
     assert [row[1] for row in rows[:6]] == ["0-2", "3-4", f"5-{longest}"] * 2
     assert len(rows) == 6  # a system of 0 BLEU is not compared
     config.write_text(before, "utf-8")
 
 
-def test_attention_is_scored_as_alignment(
-    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(models)
+def test_attention_is_scored_as_alignment(models: Path, tmp_path: Path, command: Command) -> None:
     sources, references = (Path(name).read_text("utf-8").splitlines() for name in ("src", "ref"))
     links = [sorted(diagonal(len(s.split()), len(r.split()))) for s, r in zip(sources, references, strict=True)]
     gold, scores = tmp_path / "gold", tmp_path / "scores"
@@ -224,7 +212,7 @@ def test_attention_is_scored_as_alignment(
     for first in (0, 1):
         gold.write_text("".join(" ".join(f"{i + first}-{j + first}" for i, j in line) + "\n" for line in links))
         chosen = ("--gold-first", "1") if first else ()
-        code, out, _ = run(evaluate.main, *TEST_SET, *options, *chosen, "--json", str(scores))
+        code, out, _ = command(evaluate.main, *TEST_SET, *options, *chosen, "--json", str(scores))
         assert code == 0
         assert out.splitlines()[-1] == "AER 0.000  precision 1.000  recall 1.000  diagonal"
     alignment = json.loads(scores.read_text("utf-8"))["alignment"]
@@ -232,15 +220,13 @@ def test_attention_is_scored_as_alignment(
     assert alignment["likeliest"]["links"] == sum(len(reference.split()) for reference in references)
 
 
-def test_what_is_refused_of_gold_alignments(models: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(models)
+def test_what_is_refused_of_gold_alignments(models: Path, refused: Refused) -> None:
     Path("blank").write_text("\n" * 10)
     for options, problem in {
         "--hypotheses ref --gold src": "--gold: has no effect with --hypotheses",
         "--model none --gold blank": "--gold: none has no attention",
     }.items():
-        code, _, err = run(evaluate.main, *TEST_SET, *options.split())
-        assert code == 2 and problem in err
+        assert problem in refused(evaluate.main, *TEST_SET, *options.split())
 
 
 @pytest.mark.parametrize(
@@ -248,7 +234,7 @@ def test_what_is_refused_of_gold_alignments(models: Path, run: Run, monkeypatch:
     [
         (evaluate.main, "--hypotheses short", "src has 5 lines and short has 1"),
         (evaluate.main, "--hypotheses empty --reference empty --source empty", "empty: is empty"),
-        (evaluate.main, "--hypotheses good --model .", "config.yaml: missing"),
+        (evaluate.main, "--hypotheses good --model out", "out/config.yaml: missing"),
         (evaluate.main, "--hypotheses good --beam-size 5", "beam_size: has no effect"),
         (evaluate.main, "", "--model, --hypotheses: exactly one of the two is required"),
         (length_curve.main, "--system a=none", "none: no such run directory or file (tried {folder}/none)"),
@@ -259,19 +245,33 @@ def test_what_is_refused_of_gold_alignments(models: Path, run: Run, monkeypatch:
         (length_curve.main, "--system a=good --short 3-12 --long 12-30", "short 3-12 and long 12-"),
         (length_curve.main, "--system a=good --hypotheses a=bad", "hypotheses a=bad: no system a is a run"),
         (length_curve.main, "--system a=good --why", "a: is a file of translations"),
+        # neither text nor a run is written over
+        (evaluate.main, "--hypotheses good --json ./good", "--json ./good: is the same file as --hyp"),
+        (evaluate.main, "--hypotheses good --json linked", "--json linked: is the same file as --reference"),
+        (length_curve.main, "--system a=good --system a=h.csv --output h.png", "--output h: h.csv: is the"),
+        (evaluate.main, "--hypotheses good --json run/new", "--json run/new: is inside the run directory {folder}/run"),
+        (
+            length_curve.main,
+            "--system a=run/a --output run/manifest",
+            "--output run/manifest: run/manifest.png: is inside",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused(
-    files: Path, run: Run, main: Callable[..., int], options: str, problem: str
+    files: Path, refused: Refused, main: Callable[..., int], options: str, problem: str
 ) -> None:
+    (files / "linked").symlink_to("ref")
+    (files / "run/checkpoints").mkdir(parents=True)
+    for name in ("h.csv", "h.svg", "run/a", "run/config.yaml", "run/manifest.json"):
+        (files / name).write_bytes((files / "bad").read_bytes())
     (files / "short").write_text("one\n")
     (files / "empty").touch()
     (files / "out").mkdir()
+    before = snapshot(files)
     output = () if main is evaluate.main else ("--output", "curve")
-    code, out, err = run(main, *TEST_SET, *output, *options.split())
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert f"error: {problem.replace('{folder}', str(files))}" in err
-    assert not list(files.glob("curve*"))
+    err = refused(main, *TEST_SET, *output, *options.split())
+    assert f"error: {problem.replace('{folder}', str(files))}" in err and err.count("\n") == 1
+    assert snapshot(files) == before
 
 
 @pytest.mark.parametrize(
@@ -282,42 +282,16 @@ def test_what_cannot_be_done_is_refused(
         *(("--bins", text) for text in ("10,5", "0,5", "5,x", "")),
     ],
 )
-def test_what_the_command_line_cannot_mean(files: Path, run: Run, option: str, text: str) -> None:
-    code, _, err = run(length_curve.main, *TEST_SET, "--output", "curve", option, text)
-    assert code == 2 and f"error: argument {option}: '{text}' is not " in err
+def test_what_the_command_line_cannot_mean(files: Path, refused: Refused, option: str, text: str) -> None:
+    problem = f"error: argument {option}: '{text}' is not "
+    assert problem in refused(length_curve.main, *TEST_SET, "--output", "curve", option, text)
     assert named("a=runs/lr=1") == ("a", "runs/lr=1")
 
 
-@pytest.mark.parametrize(
-    ("main", "options", "problem"),
-    [
-        (evaluate.main, "--hypotheses good --json ./good", "--json ./good: is the same file as --hyp"),
-        (evaluate.main, "--hypotheses good --json linked", "--json linked: is the same file as --reference"),
-        (length_curve.main, "--system a=good --system a=h.csv --output h.png", "--output h: h.csv: is the"),
-        (evaluate.main, "--hypotheses good --json run/checkpoints/new", "is inside the run directory "),
-        (length_curve.main, "--system a=run/hypotheses --output run/manifest", "is inside the run directory "),
-    ],
-)
-def test_neither_text_nor_a_run_is_written_over(
-    files: Path, run: Run, main: Callable[..., int], options: str, problem: str
-) -> None:
-    (files / "linked").symlink_to("ref")
-    (files / "run/checkpoints").mkdir(parents=True)
-    for name in ("h.csv", "h.svg", "run/hypotheses", "run/config.yaml", "run/manifest.json"):
-        (files / name).write_bytes((files / "bad").read_bytes())
-    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
-    code, out, err = run(main, *TEST_SET, *options.split())
-    assert (code, out) == (2, "") and problem in err
-    assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
-
-
-def test_what_will_fail_fails_before_translating(
-    models: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(models)
+def test_what_will_fail_fails_before_translating(models: Path, tmp_path: Path, command: Command) -> None:
     broken = save_run(tmp_path / "broken")
     weights = broken / "checkpoints" / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])
     systems = ("--system", "one=bahdanau", "--system", f"other={broken}", "--device", "cpu")
-    code, _, err = run(length_curve.main, *TEST_SET, *systems, "--output", str(tmp_path / "x"), "--verbose")
+    code, _, err = command(length_curve.main, *TEST_SET, *systems, "--output", tmp_path / "x", "--verbose")
     assert code == 2 and "not a whole safetensors file" in err and "translating" not in err

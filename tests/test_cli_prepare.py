@@ -1,6 +1,7 @@
 """``nmt-prepare`` from the command line to its table."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,14 +31,13 @@ def test_the_report_is_printed_and_written(config: Path, capsys: pytest.CaptureF
     assert "encoding train" in output.err
 
 
-def test_a_report_that_must_not_or_cannot_be_written_is_refused(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source = str(config.parent / "train.low")
-    before = Path(source).read_bytes()
-    for path, key in ((source, "data.train.source"), (str(config), "--config")):
-        assert main(["--config", str(config), "--json", path]) == 2
-        assert f"--json {path}: is the same file as {key}; choose another" in capsys.readouterr().err
-    assert Path(source).read_bytes() == before
-    assert main(["--config", str(config), "--json", str(config.parent / "no" / "report.json")]) == 2
-    assert f"{config.parent}/no/report.json: cannot be written" in capsys.readouterr().err
+def test_a_report_that_must_not_or_cannot_be_written_is_refused(config: Path, refused: Callable[..., str]) -> None:
+    source, below_nothing = config.parent / "train.low", config.parent / "no" / "report.json"
+    before = source.read_bytes()
+    for path, problem in {
+        source: f"--json {source}: is the same file as data.train.source; choose another",
+        config: f"--json {config}: is the same file as --config; choose another",
+        below_nothing: f"{below_nothing}: cannot be written",
+    }.items():
+        assert problem in refused(main, "--config", config, "--json", path)
+    assert source.read_bytes() == before

@@ -23,14 +23,12 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def score(random_run: str, files: tuple[Path, Path], capsysbinary: pytest.CaptureFixture[bytes]) -> Score:
+def score(random_run: str, files: tuple[Path, Path], command: Score) -> Score:
     """Run the command: exit code, standard output, standard error."""
 
     def call(*options: str, model: str = random_run) -> tuple[int, str, str]:
-        source, target = map(str, files)
-        code = main(["--model", model, "--source", source, "--target", target, "--device", "cpu", *options])
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
+        source, target = files
+        return command(main, "--model", model, "--source", source, "--target", target, "--device", "cpu", *options)
 
     return call
 

@@ -26,17 +26,13 @@ Translate = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def translate(
-    random_run: str, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Translate:
+def translate(random_run: str, monkeypatch: pytest.MonkeyPatch, command: Translate) -> Translate:
     """Run the command on bytes or text of standard input: exit code, standard output, standard error."""
 
     def call(stdin: str | bytes, *options: str, model: str = random_run) -> tuple[int, str, str]:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="ascii"))
-        code = main(["--model", model, "--device", "cpu", *options])
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
+        return command(main, "--model", model, "--device", "cpu", *options)
 
     return call
 

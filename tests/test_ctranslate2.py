@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,24 +83,21 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert [line.strip() for line in shown.stdout.decode().splitlines()] == [each.text for each in expected]
 
 
-def test_what_cannot_be_exported_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def error(kind: str, run: Path) -> str:
-        assert export([kind, str(run), str(tmp_path / "model")]) == 2
-        assert not (tmp_path / "model").exists()
-        return capsys.readouterr().err
-
+def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
     transformer, recurrent = (save_run(tmp_path / each["type"], each) for each in (ATTENTIONS[3], ATTENTIONS[0]))
-    assert "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; use --ctranslate2" in error(
-        "--web", transformer
+    model = tmp_path / "model"
+    assert "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; use --ctranslate2" in refused(
+        export, "--web", transformer, model
     )
     config = transformer / "config.yaml"
     config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"))
-    assert "data.reverse_source: CTranslate2 does not reverse the source" in error("--ctranslate2", transformer)
-    assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in error(
-        "--ctranslate2", recurrent
+    assert "data.reverse_source: CTranslate2 does not reverse the source" in refused(
+        export, "--ctranslate2", transformer, model
+    )
+    assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in refused(
+        export, "--ctranslate2", recurrent, model
     )
     for kinds in ([], ["--web", "--ctranslate2"]):
-        assert export([*kinds, str(recurrent), str(tmp_path / "model")]) == 2
-        assert "give exactly one of --web and --ctranslate2" in capsys.readouterr().err
-    assert export(["--web", str(recurrent), str(config)]) == 2
-    assert f"DIR: {config} is a file; choose a new directory" in capsys.readouterr().err
+        assert "give exactly one of --web and --ctranslate2" in refused(export, *kinds, recurrent, model)
+    assert f"DIR: {config} is a file; choose a new directory" in refused(export, "--web", recurrent, config)
+    assert not model.exists()

@@ -27,8 +27,6 @@ BPE = {"type": "bpe", "vocabulary": 40}
 WORD = {"type": "word", "vocabulary": 50}
 GUIDED: dict[str, Any] = {"guided_attention": {}}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
 DROPOUT = BPE | {"dropout": 0.3}
 
 

@@ -3,7 +3,7 @@
 import json
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -352,22 +352,17 @@ def test_a_stop_is_passed_on_and_nothing_else_is_started(module: str, tmp_path: 
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def test_the_command_reports_what_cannot_work_before_it_trains(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reports_what_cannot_work_before_it_trains(tmp_path: Path, refused: Callable[..., str]) -> None:
     source = str(tmp_path / "test.low")
     lengths = {"source": source, "reference": str(tmp_path / "test.up"), "short": [1, 2], "long": [51, 70]}
-    assert main(["--config", str(write_experiment(tmp_path, tests={"a": lengths}))]) == 2
-    assert "tests.a: long 51-70: no sentence has this length; the longest has " in capsys.readouterr().err
+    said = refused(main, "--config", write_experiment(tmp_path, tests={"a": lengths}))
+    assert "tests.a: long 51-70: no sentence has this length; the longest has " in said
     missing = {"source": source, "reference": str(tmp_path / "no.up")}
     path = write_experiment(tmp_path, tests={"a": missing, "b": missing | {"optional": True}})
-    assert main(["--config", str(path)]) == 2
-    said = capsys.readouterr().err
-    assert f"nmt-experiment: error: tests.a: {tmp_path}/no.up: no such file" in said
-    assert main(["--config", str(path), "--only", "luong"]) == 2
-    assert "--only luong: no such system" in capsys.readouterr().err
-    assert main(["--config", str(path), "--overwrite", "luong"]) == 2
-    assert "--overwrite luong: no such system" in capsys.readouterr().err
+    problem = f"nmt-experiment: error: tests.a: {tmp_path}/no.up: no such file"
+    assert problem in refused(main, "--config", path)
+    assert "--only luong: no such system" in refused(main, "--config", path, "--only", "luong")
+    assert "--overwrite luong: no such system" in refused(main, "--config", path, "--overwrite", "luong")
     assert not (tmp_path / "out").exists()
 
 
@@ -420,9 +415,9 @@ def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsy
 
 
 def test_an_experiment_refuses_to_be_several_processes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
-    assert main(["--config", "configs/experiments/demo.yaml"]) == 2
-    assert "nmt-experiment: rank 1: error: nmt-experiment starts processes of its own" in capsys.readouterr().err
+    said = refused(main, "--config", "configs/experiments/demo.yaml")
+    assert "nmt-experiment: rank 1: error: nmt-experiment starts processes of its own" in said

@@ -19,8 +19,6 @@ from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 2])
 TARGETS = torch.tensor([[2, 9, 4], [2, 3, 12]])
-
-
 NORMALIZED = {name for name in VARIANTS if "normalized" in name}
 """Cells with layer normalization."""
 TRANSFORMER_ENCODERS = {name for name in TRANSFORMERS if not name.startswith("recurrent encoder")}

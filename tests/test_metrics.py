@@ -25,8 +25,6 @@ from nmt.evaluation.metrics import (
 
 REFERENCES = ["The cat sat on the mat.", "It's 3,000 km away!", "Une phrase « entre guillemets ».", "yes", ""]
 HYPOTHESES = ["The cat sat on a mat.", "It is 3,000 km away.", "Une phrase « entre guillemets ».", "", "spurious"]
-
-
 FULL = Evidence(HYPOTHESES, REFERENCES, "13a", loss=math.log(4), alignment_error_rate=0.25)
 
 

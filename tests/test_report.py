@@ -6,7 +6,7 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -254,48 +254,43 @@ def changed_run(folder: Path, run: Path, changes: dict[str, Any]) -> None:
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(list(arguments)) == 2
-    return capsys.readouterr().err
-
-
-def test_what_is_missing_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_is_named(folder: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     out = f"--output={tmp_path}/page.html"
-    assert f"{tmp_path}/nowhere: no such run directory or file" in refused(capsys, f"{tmp_path}/nowhere", out)
+    assert f"{tmp_path}/nowhere: no such run directory or file" in refused(main, f"{tmp_path}/nowhere", out)
     (tmp_path / "empty").mkdir()
-    assert f"{tmp_path}/empty: holds no run; give a run directory, or" in refused(capsys, f"{tmp_path}/empty", out)
-    assert refused(capsys, f"{folder}/runs/none/checkpoints/best", out).endswith(
+    assert f"{tmp_path}/empty: holds no run; give a run directory, or" in refused(main, f"{tmp_path}/empty", out)
+    assert refused(main, f"{folder}/runs/none/checkpoints/best", out).endswith(
         f"holds no run; give {folder}/runs/none\n"
     )
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/config.yaml").write_text((folder / "runs/none/config.yaml").read_text("utf-8"), "utf-8")
-    said = refused(capsys, f"{tmp_path}/begun", out)
+    said = refused(main, f"{tmp_path}/begun", out)
     assert f"{tmp_path}/begun/checkpoints/best: missing; a run has it after its first validation" in said
-    said = refused(capsys, str(tmp_path), out)
+    said = refused(main, str(tmp_path), out)
     assert f"{tmp_path}/begun: no checkpoint yet" in said
     run = str(folder / "runs/none")
-    assert "is inside the run directory" in refused(capsys, run, f"--output={run}/page.html")
-    assert "--sentences: found '1'" in refused(capsys, run, out, "--sentences=1")
+    assert "is inside the run directory" in refused(main, run, f"--output={run}/page.html")
+    assert "--sentences: found '1'" in refused(main, run, out, "--sentences=1")
 
 
-def test_runs_that_do_not_compare_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_that_do_not_compare_are_refused(folder: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     run, output = str(folder / "runs/none"), f"--output={tmp_path}/page.html"
     changed_run(folder, tmp_path / "gone", {"test": {"source": "gone.low", "target": "gone.up"}})
-    assert "the runs have different test sets" in refused(capsys, run, str(tmp_path / "gone"), output)
-    said = refused(capsys, str(tmp_path / "gone"), output)
+    assert "the runs have different test sets" in refused(main, run, str(tmp_path / "gone"), output)
+    said = refused(main, str(tmp_path / "gone"), output)
     assert "gone.low: no such file" in said and "name one by --source and --reference" in said
     changed_run(folder, tmp_path / "other", {"target_language": "sideways"})
-    said = refused(capsys, run, str(tmp_path / "other"), output)
+    said = refused(main, run, str(tmp_path / "other"), output)
     assert "translate in one direction; found none low to up, other low to sideways" in said
 
 
 def test_runs_without_a_test_set_are_measured_on_that_of_the_others(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     files = {"source": str(folder / "test.low"), "target": str(folder / "test.up")}
     changed_run(folder, tmp_path / "one", {"test": None})
     changed_run(folder, tmp_path / "other", {"test": files | {"limit": 5}})
-    said = refused(capsys, str(tmp_path / "one"), str(tmp_path / "other"), f"--output={tmp_path}/page.html")
+    said = refused(main, str(tmp_path / "one"), str(tmp_path / "other"), f"--output={tmp_path}/page.html")
     assert "no system has a test set to report on: data.test of two whole files; name one by --source" in said
     _, data = report(tmp_path, str(tmp_path / "one"), str(folder / "runs/none"))
     later, none = (each["scores"]["bleu"]["value"] for each in data["systems"])

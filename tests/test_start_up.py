@@ -19,7 +19,6 @@ COMMANDS = [place.removeprefix("nmt.cli.").removesuffix(":main") for place in PR
 UNNEEDED = ("datasets", "matplotlib", "pandas", "pyarrow", "sacrebleu", "sympy", "torch._dynamo", "tensorboard")
 """Slow to import; nmt-translate needs none of them for a line of text."""
 
-
 SCRIPT = """
 import contextlib, importlib, io, json, os, sys
 cases, names = json.loads(sys.argv[1]), sys.argv[2].split()

@@ -1,6 +1,7 @@
 """Training that starts from another run."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_another_attention_begins_new(first: Path) -> None:
     assert rows["decoder"][0] != "0" and rows["decoder"][1:] == ["0", "0"]
 
 
-def test_a_run_that_does_not_fit_is_refused(first: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_does_not_fit_is_refused(first: Path, refused: Callable[..., str]) -> None:
     wide = config(first, "new", encoder={"hidden": 16}, embeddings={"size": 32, "tie": "target"})
     for refuse in (train, lambda each: dry_run(each, resume=False, overwrite=False, say=print)):
         with pytest.raises(ConfigError) as error:
@@ -82,8 +83,8 @@ def test_a_run_that_does_not_fit_is_refused(first: Path, capsys: pytest.CaptureF
         ]
         assert last.startswith(f"training.start_from: {first}: training takes over the tokenizer and the network, but")
     (first.parent / "wide.yaml").write_text(dump_config(wide))
-    assert nmt_prepare(["--config", str(first.parent / "wide.yaml")]) == 2
-    assert "error: model.encoder.hidden was 32 and is now 16\n" in capsys.readouterr().err
+    said = refused(nmt_prepare, "--config", first.parent / "wide.yaml")
+    assert "error: model.encoder.hidden was 32 and is now 16\n" in said
     tagged = config(first, "new").model_dump()
     tagged["data"]["train"]["tag"] = "<x>"
     with pytest.raises(DataError, match=r"^data.train.tag: '<x>' is not .* source vocabulary; choose one of .*model$"):
