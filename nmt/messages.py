@@ -63,13 +63,9 @@ def shown_on(display: Display) -> Iterator[None]:
 
 
 def step(what: str, total: float | None, unit: str, done: float = 0) -> AbstractContextManager[Step]:
-    """Show a step that may take more than two seconds.
+    """Show a step that may take more than two seconds: ``encoding data.train``, of which ``pairs`` are counted.
 
-    Args:
-        what: names the step: ``encoding data.train``.
-        total: the amount of work; None where it is not known.
-        unit: what is counted, in the plural: ``pairs``.
-        done: work that an earlier process has done.
+    ``total`` is the amount of work, None where it is not known; ``done`` is that which an earlier process has done.
     """
     return _display.get()(what, total, unit, done)
 

@@ -47,10 +47,7 @@ def experiment(
       nmt-experiment --config configs/experiments/europarl.yaml --only rnnsearch-50:1
     """
     if os.environ.get("WORLD_SIZE", "1") != "1":  # set by torchrun
-        raise ConfigError(
-            "nmt-experiment starts processes of its own (--jobs); start it without torchrun, or one process for each "
-            "--only NAME:SEED"
-        )
+        raise ConfigError("nmt-experiment starts processes of its own (--jobs); start it without torchrun")
     described = load_experiment(config, base=base, output=output, jobs=jobs)
     plan = make_plan(described, config, set or [])
     overwritten = plan.select(overwrite or (), "--overwrite")

@@ -141,10 +141,8 @@ def paired(source: str, target: str, n_best: int) -> Iterator[Pair]:
             sources, targets = (read, longer) if line is None else (longer, read)
             if n_best == 1:
                 raise different_line_counts(source, sources, target, targets)
-            raise DataError(
-                f"{source} has {sources // n_best:,} lines and {target} has {targets:,}: with --n-best {n_best} "
-                f"there must be {n_best} translations of each line"
-            )
+            counts = f"{source} has {sources // n_best:,} lines and {target} has {targets:,}"
+            raise DataError(f"{counts}: with --n-best {n_best} there must be {n_best} translations of each line")
         yield Pair(line, translation)
 
 

@@ -90,7 +90,5 @@ def cache_folder(named: str | None) -> Path:
 
 def unwritable(cache: Path, reason: object) -> DataError:
     """The error for a cache that cannot be written."""
-    return DataError(
-        f"data.cache: {cache}: cannot be written: {reason}; "
-        f"set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
-    )
+    remedy = "set data.cache, or the environment variable NMT_CACHE, to a writable directory with enough space"
+    return DataError(f"data.cache: {cache}: cannot be written: {reason}; {remedy}")

@@ -88,10 +88,8 @@ def load_hub(corpus: HubCorpus) -> Any:
         reason = str(error).strip().split("\n")[0]
         if "script" in reason.lower():
             reason = f"it needs a loading script, which is not supported ({reason})"
-        raise DataError(
-            f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}; "
-            f"to use local files instead: {{source: FILE, target: FILE}}"
-        ) from error
+        problem = f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}"
+        raise DataError(f"{problem}; to use local files instead: {{source: FILE, target: FILE}}") from error
 
 
 def _aligned(source_file: str, target_file: str) -> Iterator[Pair]:
@@ -106,10 +104,8 @@ def _aligned(source_file: str, target_file: str) -> Iterator[Pair]:
 
 def different_line_counts(source_name: str, source_count: int, other_name: str, other_count: int) -> DataError:
     """The error for two files that should be aligned line by line, with the number of lines of each."""
-    return DataError(
-        f"{source_name} has {source_count:,} lines and {other_name} has {other_count:,}: "
-        f"line n of one must be the translation of line n of the other"
-    )
+    counts = f"{source_name} has {source_count:,} lines and {other_name} has {other_count:,}"
+    return DataError(f"{counts}: line n of one must be the translation of line n of the other")
 
 
 def _columns(corpus: TsvCorpus, path: str) -> Iterator[Pair]:
@@ -117,10 +113,8 @@ def _columns(corpus: TsvCorpus, path: str) -> Iterator[Pair]:
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
         if len(columns) <= wanted:
-            raise DataError(
-                f"{path}:{number}: {len(columns)} tab-separated column(s); column {wanted} does not exist "
-                f"(the first is 0)"
-            )
+            found = f"{len(columns)} tab-separated column(s)"
+            raise DataError(f"{path}:{number}: {found}; column {wanted} does not exist (the first is 0)")
         yield Pair(columns[corpus.source_column], columns[corpus.target_column])
 
 

@@ -103,16 +103,12 @@ def _explain(message: str, config: schema.LearnedTokenizer, vocabulary: int, sid
     if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or largest == SPECIAL_PIECES:
         text = f"tokenizer: {side} of the training set has no text to learn from"
         return f"{text} (SentencePiece skips lines over 4192 bytes)"
+    size = f"tokenizer.vocabulary: {vocabulary}"
     if largest:
-        return (
-            f"tokenizer.vocabulary: {vocabulary} is more than the text of {side} supports; "
-            f"the largest possible value is {largest}"
-        )
+        return f"{size} is more than the text of {side} supports; the largest possible value is {largest}"
     if smallest:
-        return (
-            f"tokenizer.vocabulary: {vocabulary} is too small for the characters of {side}; it must be at least "
-            f"{smallest}, or tokenizer.character_coverage lower than {config.character_coverage:g}"
-        )
+        remedy = f"at least {smallest}, or tokenizer.character_coverage lower than {config.character_coverage:g}"
+        return f"{size} is too small for the characters of {side}; it must be {remedy}"
     return f"tokenizer: SentencePiece cannot learn from {side}: {message}"
 
 

@@ -54,10 +54,9 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         try:
             yield line.decode()
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{name}:{number}: not UTF-8 (byte 0x{line[error.start]:02x} at column {dropped + error.start + 1}); "
-                f"re-encode the file, for example with: iconv -f LATIN1 -t UTF-8"
-            ) from error
+            problem = f"not UTF-8 (byte 0x{line[error.start]:02x} at column {dropped + error.start + 1})"
+            remedy = "re-encode the file, for example with: iconv -f LATIN1 -t UTF-8"
+            raise DataError(f"{name}:{number}: {problem}; {remedy}") from error
 
 
 def _refuse_other_formats(first_line: bytes, name: str) -> None:

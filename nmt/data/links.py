@@ -39,10 +39,8 @@ def refuse_missing_words(links: Iterable[Link], pair: Pair, place: str, *, first
     sizes = len(pair.source.split()), len(pair.target.split())
     for i, j in sorted(links):
         if i >= sizes[0] or j >= sizes[1]:
-            raise DataError(
-                f"{place}: {i + first}-{j + first} links a missing word: the pair has {sizes[0]} and "
-                f"{sizes[1]} words, counted from {first}"
-            )
+            problem = f"{place}: {i + first}-{j + first} links a missing word"
+            raise DataError(f"{problem}: the pair has {sizes[0]} and {sizes[1]} words, counted from {first}")
 
 
 def linked_pairs(pairs: Iterable[Pair], corpus: AnyCorpus) -> Iterator[tuple[Pair, set[Link]]]:

@@ -55,10 +55,8 @@ class Tokenizer:
         self.sha256 = hashlib.sha256(model).hexdigest()
         missing = [kind for kind in ("pad", "bos", "eos", "unk") if getattr(self, f"{kind}_id") < 0]
         if missing:
-            raise DataError(
-                f"{name}: the model has no special piece for {', '.join(missing)}; "
-                f"learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
-            )
+            remedy = "learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
+            raise DataError(f"{name}: the model has no special piece for {', '.join(missing)}; {remedy}")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

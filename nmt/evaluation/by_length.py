@@ -166,14 +166,8 @@ def scoring(
 ) -> Scoring:
     """Choose how systems are scored on a test set, and say a choice that is not obvious.
 
-    Args:
-        runs: the configurations of the runs among the systems, by their names in messages. The first decides what is
-            not given; without runs the defaults do, and the script of the raw text.
-        sources: raw text.
-        references: raw translations.
-        say: receives notes.
-        edges: of the bins.
-        tokenizer: the value of ``--bleu-tokenizer``.
+    ``runs`` has the configurations of the runs among the systems, by their names in messages. The first decides what is
+    not given; without runs the defaults do, and the script of the raw text.
 
     Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
     """

@@ -181,10 +181,8 @@ def retention(systems: Sequence[SystemScores], scoring: Scoring, short: Range, l
 def format_retention(result: Retention, unit: Unit) -> str:
     """Format the shares and their comparisons as text; ``unit`` is that of the source."""
     short, long = (f"{low}-{high}" for low, high in (result.short, result.long))
-    lines = [
-        f"share of BLEU retained: BLEU at {long} source {unit} ({result.n_long:,} sentences) "
-        f"over BLEU at {short} ({result.n_short:,})"
-    ]
+    above = f"BLEU at {long} source {unit} ({result.n_long:,} sentences)"
+    lines = [f"share of BLEU retained: {above} over BLEU at {short} ({result.n_short:,})"]
     lines += [f"{name}: {each.share:.1%} [{each.low:.1%}, {each.high:.1%}]" for name, each in result.shares.items()]
     for row in result.comparisons:
         difference, low, high = (f"{100 * value:+.1f}" for value in (row.difference, row.low, row.high))

@@ -149,18 +149,15 @@ def tokenizer_of_systems(
         language = language_by_script(references)
         tokenizer = tokenizer_for(language)
         if tokenizer != DEFAULT:
-            say(
-                f"the script of the references is that of '{language}': BLEU's tokenizer is {tokenizer} "
-                "(choose another with --bleu-tokenizer)"
-            )
+            why = f"the script of the references is that of '{language}'"
+            say(f"{why}: BLEU's tokenizer is {tokenizer} (choose another with --bleu-tokenizer)")
         return tokenizer
     choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
     tokenizers = {choice.tokenizer for choice in choices.values()}
     if len(tokenizers) > 1:
         raise ConfigError(
             *(f"{name}: BLEU's tokenizer is {choice.tokenizer}" for name, choice in choices.items()),
-            "scores by different tokenizers cannot be compared; compare those with the same one, or choose one with "
-            "--bleu-tokenizer, which nmt-evaluate has",
+            "scores by different tokenizers cannot be compared; choose one with nmt-evaluate --bleu-tokenizer",
         )
     for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
         say(note)

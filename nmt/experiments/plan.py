@@ -128,10 +128,9 @@ def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet
     if not tests:
         own = base.data.test
         if not isinstance(own, FileCorpus) or own.limit is not None:
-            raise ConfigError(
-                f"{file}: tests: missing, and data.test of {experiment.base} is not two whole files; "
-                "name test sets: {NAME: {source: FILE, reference: FILE}}"
-            )
+            problem = f"missing, and data.test of {experiment.base} is not two whole files"
+            remedy = "name test sets: {NAME: {source: FILE, reference: FILE}}"
+            raise ConfigError(f"{file}: tests: {problem}; {remedy}")
         tests = {DEFAULT_TEST: TestSet(source=own.source, reference=own.target)}
     return {
         name: test if test.bins else test.model_copy(update={"bins": base.evaluation.bins})

@@ -132,10 +132,7 @@ def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[s
         if options is not None:
             unfinished[run.label] = options
     if problems:
-        advice = (
-            "restore what has changed, in the files or by --set KEY=VALUE; or choose another --output, or replace a "
-            "run with --overwrite NAME[:SEED]"
-        )
+        advice = "restore what has changed, choose another --output, or replace a run with --overwrite NAME[:SEED]"
         raise ConfigError(*(f"{', '.join(labels)}: {problem}" for problem, labels in problems.items()), advice)
     return unfinished
 

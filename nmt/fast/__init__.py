@@ -51,10 +51,8 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") ->
     if twin is not None:
         return twin(model, model.decoder, precision)
     if precision == torch.int8:
-        raise ConfigError(
-            "precision: int8 needs a built-in recurrent decoder without layer normalization and coverage; use fp32 or "
-            "bf16"
-        )
+        decoder = "a built-in recurrent decoder without layer normalization and coverage"
+        raise ConfigError(f"precision: int8 needs {decoder}; use fp32 or bf16")
     return PlainSearch(model, precision)
 
 

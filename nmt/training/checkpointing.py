@@ -128,10 +128,9 @@ class Checkpointing:
             self.run.save("best", best)
         updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
         self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
-        self.log.say(
-            f"average of the checkpoints of updates {', '.join(map(str, updates))}: {format_values(result.scores)}: "
-            f"{'becomes' if better else 'does not become'} best"
-        )
+        averaged = f"average of the checkpoints of updates {', '.join(map(str, updates))}"
+        outcome = "becomes" if better else "does not become"
+        self.log.say(f"{averaged}: {format_values(result.scores)}: {outcome} best")
 
     def _candidates(self, progress: Progress) -> list[str]:
         """The existing checkpoints that training keeps for the average, best first."""

@@ -175,10 +175,7 @@ def choose_kernels(machine: Machine, trial: Trial, say: Say) -> Machine:
     problems = [each for each in machine.world.gather(problem, patiently=True) if each]
     if not problems:
         return machine
-    say(
-        Caution(
-            f"warning: kernels: a batch by the fast ones is not that by the plain ones ({'; '.join(problems)}); "
-            "training takes the plain ones, which are slower; with kernels: plain translation does, too"
-        )
-    )
+    problem = f"a batch by the fast ones is not that by the plain ones ({'; '.join(problems)})"
+    result = "training takes the plain ones, which are slower; with kernels: plain translation does, too"
+    say(Caution(f"warning: kernels: {problem}; {result}"))
     return replace(machine, kernels="plain")

@@ -81,10 +81,8 @@ def _reopen(
     whole, progress = resumed_progress(run, config.training.updates, manifest, say)
     if (began := before.get("processes", processes)) != processes:
         accumulation = config.training.accumulation
-        say(
-            f"processes: {began} when the run began, {processes} now; each update has {accumulation * processes} "
-            f"batches from now on (training.accumulation {accumulation} x {processes})"
-        )
+        batches = f"{accumulation * processes} batches from now on (training.accumulation {accumulation} x {processes})"
+        say(f"processes: {began} when the run began, {processes} now; each update has {batches}")
     if whole == "previous":
         run.fall_back()
     finished = is_finished(run, config, progress)
@@ -116,8 +114,7 @@ def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], 
     if changed := [key for key in keys if before.get(key) != facts[key]]:
         raise ConfigError(
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
-            "the text, or its language, has changed since the run started; restore it, or "
-            "train another run, without --resume and with a new --output",
+            "the text, or its language, has changed; restore it, or train another run, into a new --output",
         )
     checkpoint = run.resumable(say)
     progress = saved_progress(run, checkpoint)
@@ -165,10 +162,8 @@ def facts_of(config: Config, prepared: PreparedData) -> dict[str, Any]:
 def refuse_fewer_updates(updates: int, progress: Progress) -> None:
     """Raise ConfigError if a run has already made more ``updates`` than the configuration allows."""
     if updates < progress.update:
-        raise ConfigError(
-            f"training.updates: {updates}, but the run has already made {progress.update}; a run can be extended, not "
-            f"shortened: use {progress.update} or more, or train another run, into a new --output"
-        )
+        problem = f"training.updates: {updates}, but the run has already made {progress.update}"
+        raise ConfigError(f"{problem}; use {progress.update} or more, or train another run, into a new --output")
 
 
 def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:

@@ -149,12 +149,8 @@ class Reports:
             skipped=progress.skipped,
             halved=progress.halved,
         )
-        self.log.say(
-            Detail(
-                f"update {progress.update}/{self.training.updates}  epoch {progress.epoch}  loss {window.mean:.3f}  "
-                f"{window.rate:,.0f} target tokens/s"
-            )
-        )
+        place = f"update {progress.update}/{self.training.updates}  epoch {progress.epoch}"
+        self.log.say(Detail(f"{place}  loss {window.mean:.3f}  {window.rate:,.0f} target tokens/s"))
 
     def validation(self, progress: Progress, result: ValidationResult, *, best: bool) -> None:
         """Record a validation, and say it as a row of a table."""
@@ -174,11 +170,10 @@ class Reports:
         """Say why training has ended early, if it has."""
         if not progress.complete(self.training) and progress.best is not None:
             name = METRICS[self.training.validation.metric].label
-            self.log.say(
-                f"stopped early after update {progress.update}: the validation {name} has not improved in "
-                f"{progress.waited} validations (training.validation.patience); the best is that of update "
-                f"{progress.best.update}"
-            )
+            why = f"the validation {name} has not improved in {progress.waited} validations"
+            best = f"the best is that of update {progress.best.update}"
+            after = f"stopped early after update {progress.update}"
+            self.log.say(f"{after}: {why} (training.validation.patience); {best}")
 
 
 def number_of(count: int, noun: str) -> str:
@@ -200,14 +195,10 @@ def summary(
         f"data: {pairs:,} training pairs, {extent.tokens:,} target tokens in an epoch; "
         f"{len(prepared.validation_pairs):,} pairs for validation, {tested}"
     )
-    yield (
-        f"vocabulary: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
-        f"{' (one for both)' if tokenizers.source is tokenizers.target else ''}"
-    )
-    yield (
-        f"model: {parameters:,} parameters, {format_of(machine.precision)} on {device}"
-        f"{f', {machine.world.size} processes' if machine.world.size > 1 else ''}"
-    )
+    shared = " (one for both)" if tokenizers.source is tokenizers.target else ""
+    yield f"vocabulary: {tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces{shared}"
+    processes = f", {machine.world.size} processes" if machine.world.size > 1 else ""
+    yield f"model: {parameters:,} parameters, {format_of(machine.precision)} on {device}{processes}"
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _threads()
     yield f"machine: {name}, {'fused' if machine.kernels == 'auto' else 'plain'} kernels"
     yield (

@@ -60,10 +60,8 @@ class Validator:
         self.filmed = list(islice(filter(self._is_short, self.pairs), FILMED))
         self.log, self.machine, self.world = log, machine, machine.world
         if self.corpus.cut:
-            log.say(
-                f"validation set: {self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than "
-                f"decoding.max_source; only their first {decoding.max_source} pieces are read"
-            )
+            long = f"{self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than decoding.max_source"
+            log.say(f"validation set: {long}; only their first {decoding.max_source} pieces are read")
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         """Measure; with ``samples``, log the first translations, and film.

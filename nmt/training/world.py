@@ -165,9 +165,8 @@ def _value(outcome: Json, where: str = "") -> Json:
 def joined(device: str, seconds: float) -> Iterator[World]:
     """The world that this process was started in; one process where nobody else was.
 
-    Args:
-        device: as the configuration names it; ``auto`` and ``cuda`` become the GPU of this process.
-        seconds: how long a process waits for the others between two updates.
+    The devices ``auto`` and ``cuda`` become the GPU of this process. Between two updates a process waits for the others
+    up to ``seconds``.
 
     Raises ConfigError if the launcher's variables are wrong, the port is in use or there are too few GPUs; ProcessError
     if another process does not come.
@@ -191,10 +190,8 @@ def _own_device(name: str) -> torch.device:
     if device.index is not None:
         raise ConfigError(f"device: '{name}' would be used by all processes; use cuda, of which each takes its own")
     if 1 < count <= local:
-        raise ConfigError(
-            f"device: process {local} of this machine has no GPU of its own, PyTorch sees {count}; "
-            "start fewer with --nproc-per-node, or set device: cpu"
-        )
+        problem = f"process {local} of this machine has no GPU of its own, PyTorch sees {count}"
+        raise ConfigError(f"device: {problem}; start fewer with --nproc-per-node, or set device: cpu")
     return resolve_device(f"cuda:{local if count > 1 else 0}")
 
 
@@ -270,14 +267,9 @@ class _Processes(World):
             return "the GPU has no memory left for NCCL; a smaller training.batch_tokens leaves it more"
         if not re.search("timed out|time ?out", problem, re.IGNORECASE):
             reason = re.sub(r"\[\S+\] *", "", problem, count=1).partition("\n")[0].partition(". ")[0]
-            return (
-                f"another process of the run has ended ({reason}); its own message says why, and without one the "
-                "line of torchrun that has its exit code (-9 is often a lack of memory)"
-            )
-        return (
-            f"waited {self.seconds:g} seconds in vain for another process; is it or its machine stuck? "
-            "A higher training.timeout allows for slower ones"
-        )
+            advice = "see its own message, or its exit code in that of torchrun (-9 is often a lack of memory)"
+            return f"another process of the run has ended ({reason}); {advice}"
+        return f"waited {self.seconds:g} seconds in vain for another process; a higher training.timeout waits longer"
 
 
 def _store(patience: timedelta) -> Any:
@@ -290,8 +282,7 @@ def _store(patience: timedelta) -> Any:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).partition("\n")[0]
         others = "have the other ranks" if os.environ["RANK"] == "0" else "has rank 0"
-        raise ConfigError(
-            f"MASTER_ADDR, MASTER_PORT: {address} cannot be reached or used ({reason}); {others} been started? "
-            "Otherwise choose another port, or start the processes with torchrun --standalone"
-        ) from None
+        problem = f"MASTER_ADDR, MASTER_PORT: {address} cannot be reached or used ({reason})"
+        remedy = "Otherwise choose another port, or start the processes with torchrun --standalone"
+        raise ConfigError(f"{problem}; {others} been started? {remedy}") from None
     return store

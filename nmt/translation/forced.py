@@ -67,18 +67,9 @@ def force(
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
-    A blank side is the end symbol alone.
-
-    Args:
-        network: in evaluation mode.
-        tokenizers: of both sides.
-        pairs: sources and their translations.
-        device: the network's.
-        max_source: pieces of a source that are read; the end symbol follows them.
-        max_target: likewise of a translation.
-        batch_tokens: largest batch.
-        keep_attention: return the attention, if the network has any.
-        warn: is called for each side that is cut off.
+    A blank side is the end symbol alone. Of a source ``max_source`` pieces are read, which the end symbol follows, of a
+    translation likewise ``max_target``; ``warn`` is called for each side that is cut off. With ``keep_attention`` the
+    attention is returned, if the network has any.
     """
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1

@@ -65,10 +65,7 @@ class SearchOptions(Decoding):
         if self.sampling is not None and self.beam_size != 1:
             yield f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1"
         if self.n_best > self.beam_size:
-            yield (
-                f"n-best {self.n_best}: a beam of {self.beam_size} has no more than {self.beam_size} hypotheses; "
-                f"use beam size {self.n_best} or more"
-            )
+            yield f"n-best {self.n_best}: a beam of {self.beam_size} has fewer; use beam size {self.n_best} or more"
 
     @classmethod
     def from_config(cls, decoding: Decoding, **overrides: Any) -> Self:

@@ -250,11 +250,9 @@ def _refuse_strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) ->
     for path, run in zip(paths[1:], runs[1:], strict=True):
         for side, known in first.tokenizers.sha256.items():
             if (found := run.tokenizers.sha256[side]) != known:
-                problems.append(
-                    f"{path}: its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]}); an "
-                    "ensemble reads and writes the same pieces: learn both tokenizers from the same text, or give the "
-                    "model files (tokenizer.type: given)"
-                )
+                problem = f"its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]})"
+                remedy = "train both with the same model files (tokenizer.type: given)"
+                problems.append(f"{path}: {problem}; an ensemble reads and writes the same pieces: {remedy}")
         for key in ("reverse_source", "source_language", "target_language"):
             here, there = (getattr(each.config.data, key) for each in (run, first))
             if here != there:

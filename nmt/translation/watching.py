@@ -69,17 +69,10 @@ def translate_watched(
     what: str | None = None,
     total: int | None = None,
 ) -> Iterator[Translation]:
-    """Translate lines as they arrive, with warnings that name the text ``source``.
+    """Translate lines as they arrive, with warnings that name the text ``source`` and count from line ``first``.
 
-    Args:
-        translator: the runs.
-        lines: raw text.
-        options: of the search.
-        source: the name of the text in warnings.
-        typed: a person types the lines, which are translated one by one.
-        first: the number of the first line.
-        what: names the step in which ``total`` lines are counted; None shows no progress.
-        total: the number of lines, if it is known.
+    With ``typed``, a person types the lines, which are translated one by one. ``what`` names the step in which
+    ``total`` lines are counted, if that is known; None shows no progress.
     """
 
     def warn(place: str, problem: str) -> None:

@@ -273,11 +273,8 @@ class NoAttention(Attention):
         encoder = model.encoder
         both = isinstance(encoder, RecurrentEncoder) and encoder.directions == "both"
         if both and self.context == "initial_state":
-            text = (
-                "'initial_state' shows the decoder only the backward direction's last state, and nothing reads the "
-                "forward direction; use model.encoder.directions: forward"
-            )
-            yield Problem(f"{key}.context", text)
+            problem = "'initial_state' leaves the forward direction of the encoder without a reader"
+            yield Problem(f"{key}.context", f"{problem}; use model.encoder.directions: forward")
 
 
 AnyAttention = Annotated[Attention, Choice(registry=ATTENTIONS)]

@@ -129,12 +129,9 @@ def _rendered(figure: Figure, **how: Any) -> bytes:
         warnings.filterwarnings("always", message=MISSING)
         figure.savefig(buffer, **how)
     if any(re.match(MISSING, str(each.message)) for each in caught):
-        warnings.warn(
-            "no font for some characters: figures show boxes in their place; on Debian and Ubuntu, install "
-            "fonts-noto-core, fonts-noto-cjk (Chinese, Japanese, Korean) or fonts-symbola (symbols)",
-            NmtWarning,
-            stacklevel=3,
-        )
+        problem = "no font for some characters: figures show boxes in their place"
+        fonts = "fonts-noto-core, fonts-noto-cjk (Chinese, Japanese, Korean) or fonts-symbola (symbols)"
+        warnings.warn(f"{problem}; on Debian and Ubuntu, install {fonts}", NmtWarning, stacklevel=3)
     return buffer.getvalue()
 
 

@@ -31,14 +31,10 @@ class About:
 
 
 def application(translate: Translate, about: About, limits: Limits, hosts: Sequence[str] = LOCAL) -> ASGIApp:
-    """Make the application.
+    """Make the application, which calls ``translate`` in a thread of its own.
 
-    Args:
-        translate: what translates a batch, in a thread of its own.
-        about: the model.
-        limits: how much a client may ask for.
-        hosts: names by which clients may call the server. A page of another site that has its name point to this
-            machine (DNS rebinding) calls it by that name.
+    Clients may call the server by the names ``hosts``. A page of another site that has its name point to this machine
+    (DNS rebinding) calls it by that name.
     """
     batches = Batches(translate, limits)
     style, script = read("web/parts/parts.css"), bundled("serving/page.js")

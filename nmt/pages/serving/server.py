@@ -35,10 +35,8 @@ def listen(host: str, port: int) -> socket.socket:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=128)
     except OSError as error:
-        raise ConfigError(
-            f"--host {host} --port {port}: cannot listen: {error.strerror}; choose another port, or an address of "
-            "this machine"
-        ) from None
+        problem = f"--host {host} --port {port}: cannot listen: {error.strerror}"
+        raise ConfigError(f"{problem}; choose another port, or an address of this machine") from None
 
 
 def known_hosts(asked: str, address: str) -> list[str]:
