@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from nmt.evaluation.by_length import (
-    SystemScores,
-    bins_by_length,
-    format_rows,
-    format_scores,
-)
+from nmt.evaluation.by_length import SystemScores, bins_by_length, format_rows, format_scores
 from nmt.evaluation.metrics import bootstrap_bleu, sentence_statistics
 from nmt.evaluation.writing import lengths
 from tests.figures import COLUMNS, scoring_of

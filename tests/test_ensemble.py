@@ -29,9 +29,7 @@ BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
 
 @pytest.mark.parametrize("members", [(BAHDANAU, NONE), (NONE, TRANSFORMER, BAHDANAU, LUONG)], ids=len)
 @torch.inference_mode()
-def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(
-    members: tuple[dict[str, Any], ...],
-) -> None:
+def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(members: tuple[dict[str, Any], ...]) -> None:
     searchables = [fast.search(network(attention), torch.float32) for attention in members]
     ensemble = together(searchables)
     assert isinstance(ensemble, Ensemble) and ensemble.attends and together(searchables[:1]) is searchables[0]

@@ -22,6 +22,7 @@ from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory
 from tests.comparison import differences
 from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
+from tests.test_corpus import error_of
 
 BPE = {"type": "bpe", "vocabulary": 40}
 WORD = {"type": "word", "vocabulary": 50}
@@ -61,12 +62,6 @@ def pairs_of(corpus: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
 
 def sources_of(prepared: PreparedData, epoch: int) -> list[tuple[int, ...]]:
     return [tuple(source) for source, _ in pairs_of(prepared.train.in_epoch(epoch))]
-
-
-def error_of(chosen: Config) -> str:
-    with pytest.raises(DataError) as caught:
-        prepare(chosen)
-    return str(caught.value)
 
 
 # --- how many pairs, and which ----------------------------------------------------------------------------------------
@@ -148,7 +143,8 @@ def test_sampling_changes_neither_tokenizers_nor_ids(tmp_path: Path) -> None:
 def test_a_given_model_that_lacks_the_tag(tmp_path: Path) -> None:
     prepare(configuration(tmp_path, WORD)).tokenizers.save(tmp_path)
     given = {"type": "given", "source": str(tmp_path / "source.model"), "target": str(tmp_path / "target.model")}
-    assert error_of(mixed(tmp_path, {"back": 1.0}, given)).startswith("data.corpora.back.tag: '<bt>' is not a piece")
+    said = error_of(prepare, mixed(tmp_path, {"back": 1.0}, given))
+    assert said.startswith("data.corpora.back.tag: '<bt>' is not a piece")
 
 
 # --- a mix ------------------------------------------------------------------------------------------------------------
@@ -205,7 +201,7 @@ def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: dict[
 
 def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     for _ in ("made", "found in the cache"):
-        said = error_of(mixed(tmp_path, {"europarl": 1.0, "back": 0.001}))
+        said = error_of(prepare, mixed(tmp_path, {"europarl": 1.0, "back": 0.001}))
         assert said.startswith("data.train.mix.back: 0.001 leaves none of 60 pairs in an epoch")
 
 
@@ -230,7 +226,7 @@ def test_links_that_cannot_be_are_named(tmp_path: Path) -> None:
         ([*lines[:3], "0-0 9p0", *lines[4:]], f"{path}:4: 9-0 links a missing word"),
     ):
         path.write_text("".join(f"{line}\n" for line in changed), "utf-8")
-        assert error_of(chosen).startswith(f"data.corpora.back: {problem}")
+        assert error_of(prepare, chosen).startswith(f"data.corpora.back: {problem}")
     chosen.data.corpora["back"] = chosen.data.corpora["back"].model_copy(update={"limit": 3})
     assert len(prepare(chosen).train) == 3
 

@@ -8,18 +8,7 @@ import pytest
 
 from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.figures.style import style
-from tests.figures import (
-    ABOUT,
-    FEW,
-    boxes,
-    centre_of_last,
-    draw,
-    inside,
-    on_the_page,
-    system,
-    systems,
-    with_few,
-)
+from tests.figures import ABOUT, FEW, boxes, centre_of_last, draw, inside, on_the_page, system, systems, with_few
 
 
 @pytest.mark.parametrize(

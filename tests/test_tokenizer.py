@@ -16,6 +16,7 @@ from nmt.data.corpus import Pair
 from nmt.data.learning import learn, sampled, suitable_vocabulary
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import DataError
+from tests.test_corpus import error_of
 
 WORDS = str.split("the small red house stands near an old green tree where seven quiet children play every sunny day")
 MOTS = str.split("la petite maison rouge se dresse près d'un vieil arbre où sept enfants jouent chaque jour d'été")
@@ -35,12 +36,6 @@ def tokenizer_config(kind: str, **options: Any) -> LearnedTokenizer:
 
 def learned(kind: str, pairs: list[Pair] = PAIRS, **options: Any) -> Tokenizers:
     return learn(tokenizer_config(kind, **{"vocabulary": SIZES[kind], **options}), pairs)
-
-
-def error_of(kind: str, pairs: list[Pair] = PAIRS, **options: Any) -> str:
-    with pytest.raises(DataError) as caught:
-        learned(kind, pairs, **options)
-    return str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +181,7 @@ def test_a_model_that_cannot_be_used_is_named(bpe: Tokenizers, tmp_path: Path) -
         Tokenizer.load(path)
     for content, problem in problems.items():
         path.write_bytes(content)
-        with pytest.raises(DataError) as caught:
-            Tokenizer.load(path)
-        assert str(caught.value).startswith(f"{path}: {problem}")
+        assert error_of(Tokenizer.load, path).startswith(f"{path}: {problem}")
 
 
 # --- a vocabulary that is left open -----------------------------------------------------------------------------------
@@ -215,15 +208,15 @@ def test_an_open_vocabulary_suits_little_text_and_has_room_for_every_character(k
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_a_vocabulary_too_large_names_the_largest_which_then_works(kind: str) -> None:
-    message = error_of(kind, vocabulary=9000)
+    message = error_of(learned, kind, vocabulary=9000)
     assert message.startswith("tokenizer.vocabulary: 9000 ") and "the source side" in message
     largest = int(message.split()[-1])
     assert learned(kind, [Pair(source, source) for source, _ in PAIRS], vocabulary=largest).source.size == largest
 
 
 def test_a_vocabulary_too_small_and_a_side_without_text() -> None:
-    said = error_of("bpe", vocabulary=10)
+    said = error_of(learned, "bpe", vocabulary=10)
     assert said.startswith("tokenizer.vocabulary: 10 ") and f"at least {4 + len(KNOWN) + 1}, " in said
     for text in (" ", "x" * 5000):
-        said = error_of("bpe", [Pair("some text", text)] * 3, vocabulary=12)
+        said = error_of(learned, "bpe", [Pair("some text", text)] * 3, vocabulary=12)
         assert said.startswith("tokenizer: the target side ") and "no text" in said

@@ -33,12 +33,7 @@ SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1
 @pytest.mark.parametrize("options", SEARCHES)
 @pytest.mark.parametrize(("lines", "count"), [(COUNT, 3), (2, 4)], ids=["some lines each", "some without lines"])
 def test_the_shards_joined_are_the_whole(
-    random_run: str,
-    source: Path,
-    tmp_path: Path,
-    options: list[str],
-    lines: int,
-    count: int,
+    random_run: str, source: Path, tmp_path: Path, options: list[str], lines: int, count: int
 ) -> None:
     source.write_text("".join(TEXT.splitlines(keepends=True)[:lines]), "utf-8")
     whole = translated(random_run, source, tmp_path / "whole", *options)

@@ -57,10 +57,7 @@ EXTREMES = {
         "{type: plateau, factor: 1e-300, patience: 0, floor: 1}",
     ],
     "training.label_smoothing": ["0.9999999"],
-    "training.scheduled_sampling": [
-        "{k: 1, output: argmax}",
-        "{k: 1e30}",
-    ],
+    "training.scheduled_sampling": ["{k: 1, output: argmax}", "{k: 1e30}"],
     "training.clip": ["null", "1e-300", "1e30"],
     "training.validation.patience": ["1", str(10**18 - 1)],
     "training.validation.beam_size": ["7", "1000"],
