@@ -112,10 +112,14 @@ def test_the_precision_of_another_device_is_not_kept(
     assert found == ("fp32" if measured else "bf16") and bool(trial.measured) == measured
 
 
-def test_an_experiment_measures_once_for_its_new_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has begun goes on in its own precision; another call does not measure again."""
-    path, started = write_experiment(tmp_path, {"begun": {}, "a": {}, "b": {"seed": 2}}), list[list[str]]()
-    train(plan_of(path).runs[0].config, stop_after=2)  # in fp32
+@pytest.mark.parametrize(("begun", "precision", "measured"), [(False, "bf16", [2, 0]), (True, "fp32", [0, 0])])
+def test_an_experiment_measures_once_for_its_new_runs(
+    begun: bool, precision: str, measured: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All take the precision of a run that has begun; else it is measured, and another call does not measure again."""
+    path, started = write_experiment(tmp_path, {"first": {}, "a": {}, "b": {"seed": 2}}), list[list[str]]()
+    if begun:
+        train(plan_of(path).runs[0].config, stop_after=2)  # in fp32
 
     def fail(jobs: Mapping[str, Any], *_: Any) -> dict[str, int]:
         started.append([words[-1] for words in jobs.values()])
@@ -126,5 +130,5 @@ def test_an_experiment_measures_once_for_its_new_runs(tmp_path: Path, monkeypatc
     for trial in trials:
         monkeypatch.setattr(Trial, "step", lambda self, machine, trial=trial: trial.step(machine))
         assert nmt_experiment(["--config", str(path), "--set", "precision=auto"]) == 2
-    assert started == [["precision=fp32", "precision=bf16", "precision=bf16"]] * 2
-    assert [len(trial.measured) for trial in trials] == [2, 0]
+    assert started == [[f"precision={precision}"] * 3] * 2
+    assert [len(trial.measured) for trial in trials] == measured
