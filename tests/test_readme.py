@@ -84,6 +84,7 @@ def check_server(words: list[str]) -> None:
     [(body, path)] = re.findall(r"^curl .* -d '(.*)' http://127\.0\.0\.1:8000(/\w+)$", COMMANDS, re.M)
     with subprocess.Popen([sys.executable, "-c", script, *words[1:], "--port", "0"], stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
+        assert server.stderr.readline().startswith(b"loading ")
         ready = re.search(rb"http://127\.0\.0\.1:\d+", server.stderr.readline())
         assert ready is not None
         request = urllib.request.Request(ready[0].decode() + path, body.encode(), {"content-type": "application/json"})
