@@ -28,17 +28,19 @@ def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = Fa
     """
     if web == ctranslate2:
         raise ConfigError("give exactly one of --web and --ctranslate2")
-    if Path(folder).is_file():
+    directory = Path(folder)
+    if directory.is_file():
         raise ConfigError(f"DIR: {folder} is a file; choose a new directory")
-    if Path(folder).is_dir() and any(Path(folder).iterdir()):
+    if directory.is_dir() and any(directory.iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
-    from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
-    from nmt.translation.ctranslate2 import export_ctranslate2  # noqa: PLC0415
+    if web:
+        from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
 
-    size = export_web(run, Path(folder)) if web else export_ctranslate2(run, Path(folder))
-    hint = (
-        f"to see it: python3 -m http.server --directory {folder}" if web else f"to use it: {Path(folder, 'README.md')}"
-    )
+        size, hint = export_web(run, directory), f"to see it: python3 -m http.server --directory {folder}"
+    else:
+        from nmt.translation.ctranslate2 import export_ctranslate2  # noqa: PLC0415
+
+        size, hint = export_ctranslate2(run, directory), f"to use it: {directory / 'README.md'}"
     say(f"written: {folder}, {size / 1000:,.0f} kB; {hint}")
 
 

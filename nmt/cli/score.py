@@ -62,7 +62,8 @@ def score(
       nmt-score --model runs/en-fr --source test.en --target test.5-best.fr --n-best 5 --output test.5-best.scores
     """
     require_attention([model], {"--alignments": alignments})
-    data, decoding = load_run_config(model).data, load_run_config(model).decoding
+    config = load_run_config(model)
+    data, decoding = config.data, config.decoding
     if reverse_model is not None:
         require_attention([reverse_model], {"--reverse-model": True})
         other = load_run_config(reverse_model).data
