@@ -10,12 +10,7 @@ from nmt.cli.terminal import say
 from nmt.config import load_config
 
 
-def prepare(
-    *,
-    config: InputFile,
-    set: Overrides | None = None,
-    json: OutputFile | None = None,
-) -> None:
+def prepare(*, config: InputFile, set: Overrides | None = None, json: OutputFile | None = None) -> None:
     """Read the corpora, learn the tokenizers and encode the text, as nmt-train would, and print a report.
 
     nmt-train reuses the result.

@@ -174,12 +174,7 @@ class FastSearch(Searchable[RecurrentState]):
         return projected, None if weights is None else weights.flatten(0, 1)
 
     def _read(
-        self,
-        units: Tensor,
-        state: RecurrentState,
-        hidden: Tensor,
-        upper: tuple[Tensor, ...],
-        weights: Tensor | None,
+        self, units: Tensor, state: RecurrentState, hidden: Tensor, upper: tuple[Tensor, ...], weights: Tensor | None
     ) -> tuple[Tensor, RecurrentState, Tensor | None]:
         """End a step: units of the readout (R, U), the state before it, those of its layers, and its weights."""
         readout = self.nonlinearity(units)
@@ -214,14 +209,7 @@ def _maxout(units: Tensor) -> Tensor:
     return torch.maximum(*units.unflatten(-1, (-1, 2)).unbind(-1))
 
 
-LINEAR = {
-    AdditiveAttention,
-    DotAttention,
-    ScaledDotAttention,
-    GeneralAttention,
-    CosineAttention,
-    LocationAttention,
-}
+LINEAR = {AdditiveAttention, DotAttention, ScaledDotAttention, GeneralAttention, CosineAttention, LocationAttention}
 """Attentions whose contexts are weighted means of the annotations and that read nothing else of these but keys."""
 READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, Tanh: Tensor.tanh_}
 

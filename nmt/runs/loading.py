@@ -31,11 +31,7 @@ class LoadedRun:
         return fast.training(self.model, self.config.kernels)
 
 
-def load_run(
-    path: str | Path,
-    device: torch.device,
-    checkpoint: str = "best",
-) -> LoadedRun:
+def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -> LoadedRun:
     """Load the model of a run directory.
 
     The run may be untrusted: nothing in it is executed, and no file outside it is opened.

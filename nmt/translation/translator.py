@@ -87,12 +87,7 @@ class Translator:
         self._unreleased = 0  # lines since freed memory was given back
 
     @classmethod
-    def load(
-        cls,
-        runs: str | Path | Sequence[str | Path],
-        device: str = "auto",
-        precision: str = "fp32",
-    ) -> Self:
+    def load(cls, runs: str | Path | Sequence[str | Path], device: str = "auto", precision: str = "fp32") -> Self:
         """Load the translator of a run directory, or of several that translate together, as the first one decodes.
 
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
@@ -193,13 +188,7 @@ class Translator:
             release_freed_memory()
 
     def _translate_window(
-        self,
-        text: list[str],
-        first: int,
-        options: SearchOptions,
-        warn: Warn,
-        check_stop: CheckStop,
-        progress: Step,
+        self, text: list[str], first: int, options: SearchOptions, warn: Warn, check_stop: CheckStop, progress: Step
     ) -> list[Translation]:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []

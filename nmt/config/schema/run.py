@@ -6,17 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from nmt.config.schema.attention import NoAttention
-from nmt.config.schema.base import (
-    Beam,
-    Cores,
-    Count,
-    LengthPenalty,
-    Pieces,
-    Problem,
-    Section,
-    Size,
-    Text,
-)
+from nmt.config.schema.base import Beam, Cores, Count, LengthPenalty, Pieces, Problem, Section, Size, Text
 from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer, LearnedTokenizer
 from nmt.config.schema.model import Model
 from nmt.config.schema.training import Training

@@ -4,17 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from nmt.config.schema.base import (
-    LARGEST_NUMBER,
-    Beam,
-    Count,
-    Fraction,
-    Pieces,
-    Positive,
-    Section,
-    Size,
-    Text,
-)
+from nmt.config.schema.base import LARGEST_NUMBER, Beam, Count, Fraction, Pieces, Positive, Section, Size, Text
 from nmt.config.schema.optimizer import Adam, AnyOptimizer, AnySchedule, ConstantSchedule
 
 

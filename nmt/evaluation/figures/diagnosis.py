@@ -17,10 +17,7 @@ from nmt.evaluation.writing import Unit
 THIRDS = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
 FIGURES = {
     "recall": (("Recall of content {unit}",), {f"recall_{part}": name for part, name in THIRDS.items()}),
-    "probability": (
-        ("Log-probability (nats)",),
-        {f"log_probability_{part}": name for part, name in THIRDS.items()},
-    ),
+    "probability": (("Log-probability (nats)",), {f"log_probability_{part}": name for part, name in THIRDS.items()}),
     "attention": (
         ("Bits", "Share of the source"),
         {"entropy": "Entropy of the attention", "distance_from_diagonal": "Distance from the diagonal"},
