@@ -20,7 +20,8 @@ from nmt.config import dump_config, load_run_config, schema
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
-from nmt.pages.web.exporting import SCORES, export_web, quantized, refuse_unknown_parts, refuse_unknown_pieces
+from nmt.pages.web import SCORES, refuse_unknown_parts
+from nmt.pages.web.exporting import export_web, quantized, refuse_unknown_pieces
 from nmt.runs.tensors import save_tensors, unshared
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model

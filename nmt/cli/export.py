@@ -6,7 +6,9 @@ from typing import Annotated
 from nmt.cli.command import Command
 from nmt.cli.options import RunPath, Value
 from nmt.cli.terminal import say
+from nmt.config import Config, load_run_config
 from nmt.errors import ConfigError
+from nmt.pages.web import refuse_unknown_parts
 
 
 def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = False, ctranslate2: bool = False) -> None:
@@ -33,15 +35,32 @@ def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = Fa
         raise ConfigError(f"DIR: {folder} is a file; choose a new directory")
     if directory.is_dir() and any(directory.iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
+    config = load_run_config(run)
     if web:
+        refuse_unknown_parts(config.model)
         from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
 
         size, hint = export_web(run, directory), f"to see it: python3 -m http.server --directory {folder}"
     else:
+        refuse_other_networks(config)
         from nmt.translation.ctranslate2 import export_ctranslate2  # noqa: PLC0415
 
         size, hint = export_ctranslate2(run, directory), f"to use it: {directory / 'README.md'}"
     say(f"written: {folder}, {size / 1000:,.0f} kB; {hint}")
+
+
+def refuse_other_networks(config: Config) -> None:
+    """Raise ConfigError for a run that CTranslate2 does not translate with, with the key that says so."""
+    kinds = {f"model.{name}.type": getattr(config.model, name).type for name in ("encoder", "decoder")}
+    others = {key: kind for key, kind in kinds.items() if kind != "transformer"}
+    problems = []
+    if others:
+        listed = " and ".join(f"'{kind}'" for kind in dict.fromkeys(others.values()))
+        problems.append(f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web")
+    if config.data.reverse_source:
+        problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
+    if problems:
+        raise ConfigError(*problems)
 
 
 main = Command(export)

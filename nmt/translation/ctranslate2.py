@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nmt.config import Config, schema
-from nmt.errors import ConfigError
+from nmt.config import schema
 from nmt.files import write_bytes, write_json, write_text
 from nmt.model import Seq2Seq
 from nmt.model.multi_head import EncoderDecoderAttention
@@ -49,12 +48,12 @@ Tensors = dict[str, npt.NDArray[np.generic]]
 
 
 def export_ctranslate2(path: str | Path, output: Path) -> int:
-    """Write a run as a model directory, with its SentencePiece models and a README; return the bytes of all files.
+    """Write the run of a Transformer as a model directory, with its SentencePiece models and a README; return the bytes
+    of all files.
 
-    Raises CheckpointError for a run that cannot be used, ConfigError for one that CTranslate2 does not run.
+    Raises CheckpointError for a run that cannot be used.
     """
     run = load_run(path, torch.device("cpu"))
-    refuse_other_networks(run.config)
     data, decoding, target = run.config.data, run.config.decoding, run.tokenizers.target
     output.mkdir(parents=True, exist_ok=True)
     write_bytes(output / "model.bin", binary(tensors(run.model, run.config.model)))
@@ -69,20 +68,6 @@ def export_ctranslate2(path: str | Path, output: Path) -> int:
     readme = Template(files("nmt.translation").joinpath("ctranslate2.md").read_text("utf-8"))
     write_text(output / "README.md", readme.substitute(values, penalty=decoding.length_penalty))
     return sum(file.stat().st_size for file in output.iterdir())
-
-
-def refuse_other_networks(config: Config) -> None:
-    """Raise ConfigError for a run that CTranslate2 does not translate with, with the key that says so."""
-    kinds = {f"model.{name}.type": getattr(config.model, name).type for name in ("encoder", "decoder")}
-    others = {key: kind for key, kind in kinds.items() if kind != "transformer"}
-    problems = []
-    if others:
-        listed = " and ".join(f"'{kind}'" for kind in dict.fromkeys(others.values()))
-        problems.append(f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web")
-    if config.data.reverse_source:
-        problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
-    if problems:
-        raise ConfigError(*problems)
 
 
 def tensors(model: Seq2Seq, section: schema.Model) -> Tensors:

@@ -11,16 +11,13 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.nn import functional
 
-from nmt.config import Config, schema
+from nmt.config import Config
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.files import write_bytes
+from nmt.pages.web import refuse_unknown_parts
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.tensors import unshared
-
-CELLS = ("gru", "lstm", "ssru")
-SCORES = ("additive", "concat", "coverage", "dot", "scaled_dot", "general", "cosine", "location")
-"""Those of the engine: engine/cells.js, engine/attention.js."""
 
 
 def export_web(run: str | Path, output: Path) -> int:
@@ -56,22 +53,6 @@ def exported(run: LoadedRun, bits: int = 12) -> dict[str, bytes]:
     }
     shared = run.tokenizers.target is run.tokenizers.source
     return parts if shared else parts | {"target.model": run.tokenizers.target.model}
-
-
-def refuse_unknown_parts(model: schema.Model) -> None:
-    """Raise ConfigError for a network that the engine does not run, with the key that says so."""
-    attention, problems = model.attention, []
-    for name in ("encoder", "decoder"):
-        if (kind := getattr(model, name).type) not in CELLS:
-            elsewhere = "; use --ctranslate2" if kind == "transformer" else ""
-            problems.append(f"model.{name}.type: the engine runs {', '.join(CELLS)}, not '{kind}'{elsewhere}")
-    if isinstance(attention, schema.ScoredAttention):
-        if (kind := attention.score.type) not in SCORES:
-            problems.append(f"model.attention.score: the engine has {', '.join(SCORES)}, not '{kind}'")
-    elif attention.type != "none":
-        problems.append(f"model.attention.type: the engine has no attention '{attention.type}'")
-    if problems:
-        raise ConfigError(*problems)
 
 
 def refuse_unknown_pieces(tokenizers: Tokenizers) -> None:
