@@ -8,8 +8,9 @@ import sacrebleu
 
 from nmt.evaluation.by_length import SystemScores, bins_by_length, format_rows, format_scores
 from nmt.evaluation.metrics import bootstrap_bleu, sentence_statistics
+from nmt.evaluation.significance import compare_by_length
 from nmt.evaluation.writing import lengths
-from tests.figures import COLUMNS, scoring_of
+from tests.figures import COLUMNS, boxes, draw, inside, scoring_of
 
 
 def test_bins_by_hand() -> None:
@@ -49,7 +50,21 @@ def test_one_sentence_has_no_spread_and_blank_references_no_ratio() -> None:
     [row] = scoring_of(["u v w x z"], [1], (3,)).score("me", ["u v w x y"]).rows
     assert row.bleu_low == row.bleu == row.bleu_high > 0
     [row] = scoring_of([""], [1], (3,)).score("me", ["u"]).rows
-    assert (row.bleu, row.length_ratio) == (0, 0)
+    assert row.length_ratio == 0
+
+
+def test_where_no_reference_has_four_tokens_there_is_no_bleu() -> None:
+    """Nor of a translation that has four; where one has, a translation that has not gets 0."""
+    scoring = scoring_of(["a b c", "d", "a b c d", "e"], [3, 1, 9, 9], (5,))
+    one, other = (scoring.score(name, each, each) for name, each in (("one", ["a b c d"] * 4), ("other", ["x"] * 4)))
+    numbers = other.as_dict()
+    assert [[row[key] for key in COLUMNS[4:7]] for row in numbers["by_length"]] == [[None] * 3, [0.0] * 3]
+    assert numbers["bleu_by_seed"] == ((None, 0.0), (None, 0.0))
+    assert format_rows(one.rows, "words").split("\n")[1].split() == ["one", "1-5", "2", "–", "–", "2.000"]
+    assert [each.lengths for each in compare_by_length([one, other], scoring)] == [(6, 9)]
+    figure = draw([one, other])
+    inside(figure)
+    assert any("No point: no reference has four tokens" in text for text, _ in boxes(figure))
 
 
 def test_the_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> None:

@@ -16,6 +16,7 @@ from nmt.evaluation.metrics import (
     Score,
     bleu_of_statistics,
     bootstrap_bleu,
+    has_bleu,
     scores_of,
     sentence_statistics,
 )
@@ -44,11 +45,17 @@ class LengthRow:
     n: int
     """Number of sentences."""
     bleu: float
+    """NaN in a bin whose references all have fewer than four tokens: not even they would have any BLEU."""
     bleu_low: float
     """Lower end of the 95% interval (percentile bootstrap)."""
     bleu_high: float
     length_ratio: float
     """Hypothesis tokens over reference tokens, as BLEU counts them; 0 if the references are blank."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Convert to a JSON object: None for an undefined BLEU."""
+        undefined = ("bleu", "bleu_low", "bleu_high") if np.isnan(self.bleu) else ()
+        return asdict(self) | dict.fromkeys(undefined)
 
 
 @dataclass(frozen=True)
@@ -80,8 +87,9 @@ class SystemScores:
             METRICS[name].label: {"score": score.value, "signature": score.signature}
             for name, score in self.scores.items()
         }
-        seeds = {"bleu_by_seed": self.seeds} if self.seeds else {}
-        return overall | {"by_length": [asdict(row) for row in self.rows]} | seeds
+        by_seed = tuple(tuple(None if np.isnan(bleu) else bleu for bleu in seed) for seed in self.seeds)
+        seeds = {"bleu_by_seed": by_seed} if by_seed else {}
+        return overall | {"by_length": [row.as_dict() for row in self.rows]} | seeds
 
 
 class Bin(NamedTuple):
@@ -146,12 +154,13 @@ class Scoring:
         rows, of_bins = [], []
         for number, (low, high, members) in self.bins.items():
             inside = statistics[:, members]
-            [bleu], [resampled] = mean_bleu([inside], self.resamples, (SEED, number))
+            nothing = 0.0 if has_bleu(inside) else np.nan
+            [bleu], [resampled] = (nothing + each for each in mean_bleu([inside], self.resamples, (SEED, number)))
             sums = inside.sum(axis=1)
             words = int(sums[0, 1])
             ratio = float(sums[:, 0].mean() / words) if words else 0.0
             rows.append(LengthRow(name, low, high, len(members), float(bleu), *interval(resampled), ratio))
-            of_bins.append(bleu_of_statistics(sums))
+            of_bins.append(nothing + bleu_of_statistics(sums))
         by_seed = tuple(map(tuple, np.transpose(of_bins).tolist())) if seeds[1:] else ()
         return SystemScores(name, scores, tuple(rows), statistics, by_seed)
 
@@ -207,18 +216,10 @@ def interval(resampled: Floats) -> tuple[float, float]:
 
 def format_rows(rows: Sequence[LengthRow], unit: Unit) -> str:
     """Format the table as text; ``unit`` is that of the source."""
-    headings = ("system", f"source {unit}", "sentences", "BLEU", "95% interval", "length ratio")
-    cells = [headings] + [
-        (
-            row.system,
-            f"{row.low}-{row.high}",
-            f"{row.n}",
-            f"{row.bleu:.2f}",
-            f"{row.bleu_low:.2f} to {row.bleu_high:.2f}",
-            f"{row.length_ratio:.3f}",
-        )
-        for row in rows
-    ]
+    cells = [("system", f"source {unit}", "sentences", "BLEU", "95% interval", "length ratio")]
+    for row in rows:
+        bleu = ("–", "–") if np.isnan(row.bleu) else (f"{row.bleu:.2f}", f"{row.bleu_low:.2f} to {row.bleu_high:.2f}")
+        cells.append((row.system, f"{row.low}-{row.high}", f"{row.n}", *bleu, f"{row.length_ratio:.3f}"))
     return aligned(cells)
 
 

@@ -225,6 +225,12 @@ def bleu_of_statistics(sums: Integers, *, effective_order: bool = False) -> Floa
     return np.asarray(np.where(undefined, 0.0, 100.0 * brevity * precision))
 
 
+def has_bleu(statistics: Integers) -> bool:
+    """Whether any reference has n-grams of every order, given statistics (..., STATISTICS): otherwise not even the
+    references would have any BLEU."""
+    return bool((statistics[..., 1] >= ORDERS).any())
+
+
 def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[int]) -> Floats:
     """Compute BLEU of ``resamples`` samples with replacement of the sentences (Koehn 2004), (resamples, ...).
 

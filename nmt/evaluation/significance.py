@@ -16,7 +16,7 @@ import numpy as np
 
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import MIN_SENTENCES, SEED, Scoring, SystemScores, interval, mean_bleu
-from nmt.evaluation.metrics import Floats, Integers
+from nmt.evaluation.metrics import Floats, Integers, has_bleu
 from nmt.evaluation.writing import Unit
 
 FEWEST = 10
@@ -75,13 +75,15 @@ def compare_overall(systems: Sequence[SystemScores], *, resamples: int) -> list[
 
 
 def compare_by_length(systems: Sequence[SystemScores], scoring: Scoring) -> list[Comparison]:
-    """Compare the BLEU of each pair of systems in each bin."""
+    """Compare the BLEU of each pair of systems in each bin that has any."""
     if len(systems) < 2:
         return []
     names, found = [each.name for each in systems], list[Comparison]()
     for number, each in scoring.bins.items():
-        scores = mean_bleu([one.statistics[:, each.members] for one in systems], scoring.resamples, (SEED, number))
-        found += compare(names, len(each.members), *scores, (each.low, each.high))
+        inside = [one.statistics[:, each.members] for one in systems]
+        if has_bleu(inside[0]):
+            scores = mean_bleu(inside, scoring.resamples, (SEED, number))
+            found += compare(names, len(each.members), *scores, (each.low, each.high))
     return sorted(found, key=lambda each: (names.index(each.system), names.index(each.other)))
 
 

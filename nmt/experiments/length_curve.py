@@ -64,7 +64,7 @@ class LengthCurve:
 
     def write(self, stem: str | Path) -> list[Path]:
         """Write ``stem``.png, .svg, .json and .csv, and return the paths. Raises DataError if that fails."""
-        figure, rows = self.figure(), [asdict(row) for system in self.systems for row in system.rows]
+        figure, rows = self.figure(), [row.as_dict() for system in self.systems for row in system.rows]
         files = {".png": png(figure), ".svg": svg(figure), ".json": numbers(self.as_dict()), ".csv": table(rows)}
         return write_all(stem, files)
 

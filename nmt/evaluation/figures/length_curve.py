@@ -92,6 +92,8 @@ def draw_length_curve(systems: Sequence[SystemScores], *, about: About) -> Figur
         figure.align_ylabels()
         legend_above(figure, handles, labels)
         caption = about.caption(counts, several_seeds=any(system.seeds for system in systems))
+        if np.isnan([row.bleu for row in bins]).any():
+            caption.append("No point: no reference has four tokens, so that BLEU is undefined.")
         write_caption(figure, [*caption, f"sacreBLEU {systems[0].bleu.signature}"])
     return figure
 
@@ -110,7 +112,7 @@ def _ceiling(systems: Sequence[SystemScores], solid: Solid) -> float:
     points = [row.bleu for system in systems for row in system.rows]
     intervals = [row.bleu_high for system in systems for row, drawn in zip(system.rows, solid, strict=True) if drawn]
     seeds = [value for system in systems for seed in system.seeds for value in seed]
-    return max(min(max([*points, *intervals, *seeds]) * 1.06, ROOM_FOR_A_MARKER), 1.0)
+    return max(min(float(np.nanmax([*points, *intervals, *seeds], initial=0)) * 1.06, ROOM_FOR_A_MARKER), 1.0)
 
 
 # --- an axis of lengths in bins, for every figure by length -----------------------------------------------------------

@@ -4,7 +4,6 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import date
 from typing import Any
 
@@ -124,7 +123,7 @@ def _facts(
         scores=_scores(measured, best_validation(metrics), scoring.resamples),
         hard=isinstance(attention, ScoredAttention) and attention.hard is not None,
         views=views,
-        length=[asdict(row) for row in measured.scores.rows],
+        length=[row.as_dict() for row in measured.scores.rows],
         samples=samples(system.run),
         film=film(system.run, metrics, scoring),
     )
