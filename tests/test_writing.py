@@ -116,7 +116,8 @@ def test_files_are_scored_by_their_script(
     assert [row["bleu"] for row in scores["by_length"]] == pytest.approx([100])
     out, _ = run(evaluate.main, "--hypotheses=ja", "--bleu-tokenizer=13a")
     assert out.startswith("BLEU 0.00") and "|tok:13a|" in out
-    out, _ = run(length_curve.main, "--source=ja", "--system=x=ja", "--output=curve")
+    out, err = run(length_curve.main, "--source=ja", "--system=x=ja", "--output=curve", "--bins=50")
+    assert "one bin has all sentences (7 to 15 characters), so there is no curve; choose smaller" in err
     assert "  source characters  " in out and "BLEU 100.00" in out
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
     assert "tok:char" in numbers["signature"] and numbers["binned_by"].startswith("characters of the raw source")

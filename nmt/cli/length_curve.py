@@ -69,6 +69,9 @@ def length_curve(
     if why:
         systems.refuse_files()
     scoring = systems.scoring(bins, bleu_tokenizer)
+    if len(scoring.bins) == 1:
+        found = f"{scoring.lengths.min()} to {scoring.lengths.max()} {scoring.source_unit}"
+        say(f"one bin has all sentences ({found}), so there is no curve; choose smaller bins with --bins")
     curve = compare_systems(systems, scoring, short, long)
     paths = curve.write(output)
     print(curve)
