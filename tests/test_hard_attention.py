@@ -15,16 +15,12 @@ from nmt.model import Memory, Seq2Seq
 from nmt.model.decoders import RecurrentDecoder
 from nmt.model.hard import GumbelAttention, HardAttention, NoisyMemory, SampledAttention
 from nmt.training.gradients import POSITIONS, filled_up
-from nmt.training.objective import ExactMarginal, Reinforce, teacher_forcing, with_noise
+from nmt.training.objective import Reinforce, teacher_forcing, with_noise
 from tests.models import SPECIALS, model_config, score, small_model
 
 AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
 REINFORCE: dict[str, Any] = {"type": "reinforce", "entropy": 0.0}
-TINY: dict[str, Any] = {
-    "embeddings": {"size": 3},
-    "encoder": {"hidden": 2},
-    "decoder": {"hidden": 3, "readout": 2},
-}
+TINY: dict[str, Any] = {"embeddings": {"size": 3}, "encoder": {"hidden": 2}, "decoder": {"hidden": 3, "readout": 2}}
 SYSTEMS: dict[str, dict[str, Any]] = {
     "states depend on no position": AFTER,
     "fed": AFTER | {"input_feeding": True},
@@ -182,33 +178,37 @@ def test_padding_changes_no_gradient_of_reinforce(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("largest_chunk", [1 << 22, 1])
 def test_the_exact_marginal_is_the_sum_over_all_positions(largest_chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Value and gradient: log of the probability of the words, summed over all nine pairs of positions."""
+    """Value and gradient: over all nine pairs of positions; a step of search: over the three of its word."""
     monkeypatch.setattr("nmt.model.hard.LARGEST_CHUNK", largest_chunk)
-    smoothing = 0.1
+    smoothing, batch = 0.1, pairs()
     section = AFTER | {"hard": {"type": "marginal"}}
-    model = toy(section)
-    objective = teacher_forcing(model_config(section, **TINY).attention, model, smoothing)
-    assert isinstance(objective, ExactMarginal)
-    result = objective(model, pairs())
-    words, chosen, _ = log_likelihoods(model)
+    model, reader = toy(section), toy(AFTER | {"hard": REINFORCE})  # which reads the position that it is given
+    for own, other in zip(model.parameters(), reader.parameters(), strict=True):
+        other.data = own.data
+    result = teacher_forcing(model_config(section, **TINY).attention, model, smoothing)(model, batch)
+    words, chosen, _ = log_likelihoods(reader)
     likelihood = (words.sum(1) + chosen.sum(1)).logsumexp(0)
     assert result.likelihood.item() == pytest.approx(-likelihood.item())
-    expected = -(1 - smoothing) * likelihood + smoothing * smoothing_term(model)
+    expected = -(1 - smoothing) * likelihood - smoothing * mixture(reader).log().mean(-1).sum()
     assert result.objective.item() == pytest.approx(expected.item())
-    found, exact = gradients(model, result.objective), gradients(model, expected)
-    for name, gradient in exact.items():
-        assert torch.allclose(found[name], gradient, atol=1e-10), name
+    found, exact = gradients(model, result.objective), gradients(reader, expected)
+    for (name, gradient), same in zip(found.items(), exact.values(), strict=True):
+        assert torch.allclose(gradient, same, atol=1e-10), name
+    state = model.start(model.encode(batch.source, batch.source_lengths))
+    for previous, probabilities in zip(batch.target_input.T, mixture(reader), strict=True):
+        log_probs, state, _ = model.step(previous, state)
+        assert torch.allclose(log_probs.exp(), probabilities.float())
 
 
-def smoothing_term(model: Seq2Seq) -> Tensor:
-    """Cross-entropy between the uniform distribution and the mixture of each of the two words."""
+def mixture(reader: Seq2Seq) -> Tensor:
+    """The probabilities of the two words, (T, V): sum_j alpha_tj p(y_t | h_j)."""
     batch = pairs(3)
     noise = noise_of(torch.arange(3).unsqueeze(1).expand(-1, 2))  # row j reads position j
-    memory = NoisyMemory(**vars(model.encode(batch.source, batch.source_lengths)), noise=noise)
-    readouts, alpha = model.unroll(batch.target_input, memory)
+    memory = NoisyMemory(**vars(reader.encode(batch.source, batch.source_lengths)), noise=noise)
+    readouts, alpha = reader.unroll(batch.target_input, memory)
     assert alpha is not None
-    mixture: Tensor = (alpha[0].T.unsqueeze(-1) * model.output(readouts).softmax(-1)).sum(0)  # (T, V)
-    return -mixture.log().mean(-1).sum()
+    mixed: Tensor = (alpha[0].T.unsqueeze(-1) * reader.output(readouts).softmax(-1)).sum(0)
+    return mixed
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------------

@@ -61,6 +61,8 @@ class FastTraining:
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """Sum the loss over the real target tokens -> objective and negative log-likelihood."""
         output = self.output
+        if type(output) is not nn.Linear:
+            return self.model.loss(readouts, targets, mask, smoothing)
         if readouts.is_cuda:  # boolean indexing would force a GPU synchronization
             rows = readouts.flatten(0, 1), output.weight, output.bias, targets.flatten()
             return output_loss(*rows, smoothing, counted=mask.flatten())

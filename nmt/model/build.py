@@ -12,7 +12,7 @@ from nmt.model.attention import Attention, InitialStateOnly, NoAttention, Scored
 from nmt.model.coverage import CoverageAttention, CoveringBahdanau, CoveringLuong
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder
 from nmt.model.encoders import Encoder
-from nmt.model.hard import GumbelAttention, HardAttention, SampledAttention
+from nmt.model.hard import GumbelAttention, MarginalLuong, MixtureOutput, SampledAttention
 from nmt.model.initialization import initialize
 from nmt.model.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
 from nmt.model.multi_head import MultiHeadAttention
@@ -31,9 +31,13 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     attention: Attention = ATTENTIONS.build(config.attention, config, encoder)
     decoder: Decoder = DECODERS.build(config.decoder, config, encoder, attention)
     output = nn.Linear(decoder.readout_width, target_size)  # W_o; in Luong et al. 2015, W_s
+    dropout = config.dropout
+    if isinstance(decoder, MarginalLuong):
+        output = MixtureOutput(decoder.readout_width, target_size)
+        dropout = dropout.model_copy(update={"readout": 0.0})  # the decoder drops units of its readouts itself
     if tie != "none":
         output.weight = target_embedding.weight
-    model = Seq2Seq(source_embedding, target_embedding, encoder, decoder, output, config.dropout)
+    model = Seq2Seq(source_embedding, target_embedding, encoder, decoder, output, dropout)
     initialize(model, config.initialization)
     return model
 
@@ -54,8 +58,6 @@ def scored_attention(options: schema.ScoredAttention, config: schema.Model, enco
             return GumbelAttention(heads[0], temperature)
         case schema.Reinforce():
             return SampledAttention(heads[0])
-        case schema.ExactMarginal():
-            return HardAttention(heads[0])
     return MultiHeadAttention(heads, state, annotation) if options.heads > 1 else heads[0]
 
 
@@ -76,6 +78,8 @@ def recurrent_decoder(
     """Make Bahdanau's or Luong's decoder."""
     after = config.attention.after_update
     kind: type[RecurrentDecoder] = LuongDecoder if after else BahdanauDecoder
-    if isinstance(attention, CoverageAttention):
+    if isinstance(getattr(config.attention, "hard", None), schema.ExactMarginal):
+        kind = MarginalLuong
+    elif isinstance(attention, CoverageAttention):
         kind = CoveringLuong if after else CoveringBahdanau
     return kind(options, config, encoder, attention)

@@ -1,11 +1,12 @@
 """Hard attention: each target position looks at one source position (Xu et al. 2015, section 4.1).
 
-The probabilities of the positions are those of a soft attention. Without noise in the memory, as in search and
-validation, every estimator takes the likeliest position. Gumbel noise in the memory makes the largest of log p + noise
-a sample of p, so that a sample is a value which the objective that draws the noise can compute again.
+The probabilities of the positions are those of a soft attention. The exact marginal sums over all positions, in
+training as in search. The other estimators read one: without noise in the memory, as in search and validation, the
+likeliest. Gumbel noise in the memory makes the largest of log p + noise a sample of p, so that a sample is a value
+which the objective that draws the noise can compute again.
 
 Shapes: B sentences, S source positions, T target positions, N target tokens, Q queries of each sentence, H width of a
-query, E embedding, O readout, V target vocabulary.
+query, G gates, R rows, O readout, V target vocabulary.
 """
 
 from dataclasses import dataclass, field
@@ -15,10 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from nmt.model.attention import WeightedMean
+from nmt.config import schema
+from nmt.model.attention import Attention, WeightedMean
 from nmt.model.decoders import LuongDecoder, RecurrentState
-from nmt.model.records import Memory
-from nmt.model.seq2seq import Seq2Seq, smoothed
+from nmt.model.dropout import Dropout
+from nmt.model.encoders import Encoder
+from nmt.model.records import Memory, State
 
 LARGEST_CHUNK = 1 << 22
 """Probabilities that are held at a time: of 32,000 words and 30 positions still 4 tokens, matrices of 120 rows."""
@@ -35,8 +38,8 @@ class NoisyMemory(Memory):
 class HardAttention(WeightedMean):
     """The context is the annotation of one position.
 
-    No gradient reaches the probabilities through the context: the objectives of the exact marginal and of REINFORCE
-    (Williams 1992) read them from the weights.
+    No gradient reaches the probabilities through the context: the objective of REINFORCE (Williams 1992) reads them
+    from the weights.
     """
 
     def __init__(self, soft: WeightedMean) -> None:
@@ -114,44 +117,59 @@ def one_hot(scores: Tensor) -> Tensor:
 # --- the exact marginal -----------------------------------------------------------------------------------------------
 
 
-def read_each(model: Seq2Seq, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """Run Luong's decoder without input feeding, and read out from every source position as if it had all the weight.
+class MarginalLuong(LuongDecoder):
+    """Luong's decoder without input feeding, read out from every source position as if it had all the weight.
 
-    (B, T) ids -> readouts (B, T, S, O), and the weights of the positions (B, T, S).
+    A readout is (S, O + 1): a row for each position, whose last unit is the probability of the position.
     """
-    decoder = model.decoder
-    assert isinstance(decoder, LuongDecoder) and decoder.feeding_gates is None
-    attention, start = decoder.attention, model.start(memory)
-    assert isinstance(attention, WeightedMean) and isinstance(start, RecurrentState)
-    outputs = decoder.outputs(model.embed_target(target_input, 0), start)
-    weights = attention.weights(outputs, torch.arange(outputs.size(1), device=outputs.device), start.memory)
-    from_context, from_state = decoder.combine.weight.split((memory.annotations.size(-1), outputs.size(-1)), 1)
-    of_context = functional.linear(memory.annotations, from_context)  # (B, S, ...)
-    of_output = functional.linear(outputs, from_state, decoder.combine.bias)  # (B, T, ...)
-    readouts = decoder.nonlinearity(of_context.unsqueeze(1) + of_output.unsqueeze(2))
-    return model.readout_dropout(readouts), weights
+
+    def __init__(
+        self, options: schema.RecurrentDecoder, config: schema.Model, encoder: Encoder, attention: Attention
+    ) -> None:
+        super().__init__(options, config, encoder, attention)
+        self.dropout = Dropout(config.dropout.readout)
+
+    def read_each(self, outputs: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Read out at each target position: (B, Q, H) -> readouts (B, Q, S, O + 1), probabilities (B, Q, S)."""
+        assert isinstance(self.attention, WeightedMean)
+        weights = self.attention.weights(outputs, positions, memory)
+        from_context, from_state = self.combine.weight.split((self.context_width, outputs.size(-1)), 1)
+        of_context = functional.linear(memory.annotations, from_context).unsqueeze(1)  # (B, 1, S, ...)
+        of_output = functional.linear(outputs, from_state, self.combine.bias).unsqueeze(2)  # (B, Q, 1, ...)
+        readouts = self.dropout(self.nonlinearity(of_context + of_output))
+        return torch.cat((readouts.to(weights.dtype), weights.unsqueeze(-1)), -1), weights
+
+    def advance(self, gates: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
+        """Take one position: gates (R, G) -> readouts (R, S, O + 1), state, probabilities (R, S)."""
+        assert isinstance(state, RecurrentState)
+        hidden: Tensor = self.cell(gates, state.hidden)
+        output, upper = self.climb(hidden, state)
+        positions = torch.full((state.width,), state.position, device=output.device)
+        readouts, weights = self.read_each(output.unflatten(0, (-1, state.width)), positions, state.memory)
+        return readouts.flatten(0, 1), self.after(state, None, hidden=hidden, upper=upper), weights.flatten(0, 1)
+
+    def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
+        """Read out at all target positions: (B, T, H) -> readouts (B, T, S, O + 1), probabilities (B, T, S)."""
+        return self.read_each(outputs, torch.arange(outputs.size(1), device=outputs.device), start.memory)
 
 
-def marginal_cross_entropy(
-    readouts: Tensor, weights: Tensor, output: nn.Linear, targets: Tensor, smoothing: float
-) -> tuple[Tensor, Tensor]:
-    """As ``cross_entropy``, of the mixture p(y) = sum_j alpha_j p(y | h_j) (Deng et al. 2018).
+class MixtureOutput(nn.Linear):
+    """log p(y) = log sum_j alpha_j p(y | h_j) (Deng et al. 2018, section 2.1)."""
 
-    readouts (N, S, O), weights alpha (N, S), targets (N,). The probabilities, (N, S, V), are computed in chunks of the
-    tokens, and again in the backward pass.
-    """
-    rows = max(1, LARGEST_CHUNK // (readouts.size(1) * output.out_features))
+    def forward(self, readouts: Tensor) -> Tensor:
+        """Mix what follows from each position: (..., S, O + 1) -> log-probabilities (..., V), fp32 or finer.
 
-    def chunk(readouts: Tensor, weights: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logits = output(readouts)
-        each = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)  # (n, S, V)
-        with torch.autocast(each.device.type, enabled=False):  # it would round the mixture to bf16
-            mixture = (weights.to(each.dtype).unsqueeze(1) @ each).squeeze(1)
-        logs = mixture.clamp_min(torch.finfo(each.dtype).tiny).log()
-        return functional.nll_loss(logs, targets, reduction="sum"), -logs.mean(-1).sum()
+        The probabilities, (..., S, V), are computed in chunks, and again in the backward pass.
+        """
+        rows = readouts.flatten(0, -3)
+        count = max(1, LARGEST_CHUNK // (rows.size(1) * self.out_features))
+        chunks: list[Tensor] = [checkpoint(self.mix, chunk, use_reentrant=False) for chunk in rows.split(count)]
+        log_probs: Tensor = torch.cat(chunks).unflatten(0, readouts.shape[:-2])
+        return log_probs
 
-    likelihood, uniform = readouts.new_zeros(2, dtype=torch.promote_types(readouts.dtype, torch.float32)).unbind()
-    for parts in zip(readouts.split(rows), weights.split(rows), targets.split(rows), strict=True):
-        of_chunk = checkpoint(chunk, *parts, use_reentrant=False)
-        likelihood, uniform = likelihood + of_chunk[0], uniform + of_chunk[1]
-    return smoothed(likelihood, uniform, smoothing)
+    def mix(self, readouts: Tensor) -> Tensor:
+        """(N, S, O + 1) -> (N, V)."""
+        logits = functional.linear(readouts[..., :-1], self.weight, self.bias)
+        each = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(-1)  # (N, S, V)
+        mixture = (readouts[..., -1:] * each).sum(1)  # no matrix product, which autocast would round to bf16
+        return mixture.clamp_min(torch.finfo(each.dtype).tiny).log()

@@ -122,9 +122,4 @@ def cross_entropy(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothin
     log_probabilities = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     likelihood = functional.nll_loss(log_probabilities, targets, reduction="sum")
     uniform = -log_probabilities.mean(-1).sum()
-    return smoothed(likelihood, uniform, smoothing)
-
-
-def smoothed(likelihood: Tensor, uniform: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Mix the cross-entropies with the reference and with the uniform distribution -> objective and likelihood."""
     return (1 - smoothing) * likelihood + smoothing * uniform, likelihood.detach()

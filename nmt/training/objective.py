@@ -16,15 +16,7 @@ from nmt.data.batching import Batch, Specials
 from nmt.model import Memory, Network, Seq2Seq
 from nmt.model.decoders import LuongDecoder, RecurrentDecoder
 from nmt.model.dropout import evaluating
-from nmt.model.hard import (
-    NoisyMemory,
-    SampledAttention,
-    finite_log,
-    marginal_cross_entropy,
-    one_hot,
-    perturbed,
-    read_each,
-)
+from nmt.model.hard import NoisyMemory, SampledAttention, finite_log, one_hot, perturbed
 
 
 @dataclass(frozen=True)
@@ -76,29 +68,7 @@ class TeacherForcing:
         return network.encode(batch.source, batch.source_lengths)
 
 
-# --- hard attention (Xu et al. 2015, section 4.1): exact marginal, Gumbel-softmax, REINFORCE --------------------------
-
-
-@dataclass(frozen=True)
-class ExactMarginal(TeacherForcing):
-    """The likelihood of each word summed over all positions: p(y_t) = sum_j alpha_tj p(y_t | h_j) (Deng et al. 2018).
-
-    The decoder must compute its states before any context: attention after the update, without input feeding.
-    """
-
-    attention_gradients: bool = True
-    model: Seq2Seq = field(kw_only=True)
-    """The network itself: a fast twin of its decoder does not read positions one by one."""
-
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
-        """See ``Objective``."""
-        memory = network.encode(batch.source, batch.source_lengths)
-        readouts, weights = read_each(self.model, batch.target_input, memory)
-        mask = batch.target_mask
-        sums = marginal_cross_entropy(
-            readouts[mask], weights[mask], network.output, batch.target_output[mask], self.smoothing
-        )
-        return Loss(*sums, weights)
+# --- hard attention (Xu et al. 2015, section 4.1): Gumbel-softmax, REINFORCE ------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -168,11 +138,9 @@ class Reinforce(TeacherForcing):
 
 
 def teacher_forcing(attention: schema.AnyAttention, model: Seq2Seq, smoothing: float) -> TeacherForcing:
-    """Make the objective of a network with this attention: of the estimator of hard attention, or with soft attention
-    teacher forcing itself."""
+    """Make the objective of a network with this attention: of an estimator that samples positions, else teacher forcing
+    itself."""
     match getattr(attention, "hard", None):
-        case schema.ExactMarginal():
-            return ExactMarginal(smoothing, model=model)
         case schema.Gumbel():
             return SampledTeacherForcing(smoothing)
         case schema.Reinforce(weight=weight, entropy=entropy):

@@ -16,7 +16,6 @@ from nmt.config import schema
 from nmt.model.attention import NoAttention
 from nmt.model.build import build_model
 from nmt.model.decoders import BahdanauDecoder
-from nmt.model.hard import HardAttention, read_each
 from nmt.model.initialization import Uninitialized
 from nmt.model.seq2seq import Seq2Seq
 
@@ -73,7 +72,6 @@ def _multiply_adds(model: Seq2Seq, source_tokens: int, target_tokens: int) -> in
     source, target = (torch.empty(1, n, dtype=torch.long, device="meta") for n in (source_tokens, target_tokens))
     with FlopCounterMode(display=False) as counter:
         memory = model.encode(source, torch.full((1,), source_tokens))
-        marginal = type(getattr(model.decoder, "attention", None)) is HardAttention
-        model.output((read_each if marginal else Seq2Seq.unroll)(model, target, memory)[0])
+        model.output(model.unroll(target, memory)[0])
     flops: int = counter.get_total_flops()
     return flops // 2

@@ -188,7 +188,7 @@ class ScoredAttention(Attention):
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
     hard: AnyEstimator | None = None
-    """Read one position at each step, trained by this estimator."""
+    """Each word depends on one position; trained by this estimator."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""

@@ -12,7 +12,7 @@ import torch
 
 from nmt import __version__
 from nmt.config import Config
-from nmt.config.schema import ScoredAttention
+from nmt.config.schema import Gumbel, Reinforce, ScoredAttention
 from nmt.errors import ConfigError
 from nmt.evaluation.by_length import SEED, UNTRAINED, Scoring, SystemScores, interval, mean_bleu
 from nmt.evaluation.diagnosis import diagnose
@@ -121,7 +121,7 @@ def _facts(
         seconds=seconds,
         tokens_per_second=speed if is_number(speed) else None,
         scores=_scores(measured, best_validation(metrics), scoring.resamples),
-        hard=isinstance(attention, ScoredAttention) and attention.hard is not None,
+        hard=isinstance(attention, ScoredAttention) and isinstance(attention.hard, Gumbel | Reinforce),
         views=views,
         length=[row.as_dict() for row in measured.scores.rows],
         samples=samples(system.run),

@@ -14,7 +14,7 @@ import { added, dot, joined, sigmoid, softmax } from "./weights.js";
  * @property {{type: string}} score
  * @property {number} heads
  * @property {{type: string, window?: number, normalize?: boolean}} scope
- * @property {object | null} hard
+ * @property {{type: string} | null} hard
  * @property {string} [context] without attention: "initial_state" if the decoder reads the summary there alone
  *
  * @typedef {object} Prepared what no query changes
@@ -153,7 +153,7 @@ function makeHead({ score: { type }, scope }, part) {
 export class Attention {
   /** @param {Options} options @param {Part} part the decoder's attention */
   constructor(options, part) {
-    this.hard = Boolean(options.hard);
+    this.hard = Boolean(options.hard) && options.hard?.type !== "marginal"; // which reads every position
     const several = options.heads > 1;
     const parts = Array.from({ length: options.heads }, (_, head) => part.part(`heads.${head}`));
     const alone = this.hard ? part.part("soft") : part;
@@ -203,7 +203,7 @@ export class Attention {
 }
 
 /** sum_j weight_j value_j. @param {Float32Array} weights @param {Float32Array[]} values */
-function weighted(weights, values) {
+export function weighted(weights, values) {
   const sum = new Float32Array(values[0].length);
   values.forEach((value, j) => {
     const weight = weights[j];

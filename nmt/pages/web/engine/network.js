@@ -4,7 +4,7 @@
  * A state is a value: a step returns another one and leaves it as it is, so that a search may go back to any of them.
  */
 
-import { Attention } from "./attention.js";
+import { Attention, weighted } from "./attention.js";
 import { makeCell } from "./cells.js";
 import { added, joined, logSoftmax, Part, tabulated } from "./weights.js";
 
@@ -96,6 +96,7 @@ class Decoder {
     // without attention, the context is the summary: at every step, or in the first state alone
     this.readsSummary = attention.context !== "initial_state";
     this.luong = attention.type === "luong";
+    this.marginal = attention.hard?.type === "marginal";
     this.covers = this.attention && attention.score.type === "coverage";
     this.maxout = (decoder.readout_activation ?? (this.luong ? "tanh" : "maxout")) === "maxout";
     this.residual = decoder.residual;
@@ -123,7 +124,8 @@ class Decoder {
   }
 
   /**
-   * One step of several rows: the readout of each, the next state and the weights.
+   * One step of several rows: the readout of each, for the exact marginal one from every position as if it had all the
+   * weight, the next state and the weights.
    *
    * @param {number[]} previous
    * @param {State[]} states
@@ -141,9 +143,11 @@ class Decoder {
     const units = contexts
       ? sums(this.readout.all(outputs), this.embeddingReadout?.(previous), this.contextReadout?.all(contexts))
       : this.readout.all(read.map(({ context }, r) => joined(context, outputs[r])));
+    const activated = (/** @type {Float32Array} */ x) => (this.maxout ? maxout(x) : x.map(Math.tanh));
     return states.map(({ memory, position, covered }, r) => {
       const { weights } = read[r];
-      const readout = this.maxout ? maxout(units[r]) : units[r].map(Math.tanh);
+      const readout = activated(units[r]);
+      const every = () => this.readout.all(memory.annotations.map((h) => joined(h, outputs[r]))).map(activated);
       const state = {
         memory,
         position: position + 1,
@@ -151,7 +155,7 @@ class Decoder {
         fed: this.feedingGates && readout,
         covered: covered && added(covered, weights),
       };
-      return { readout, state, weights };
+      return { readout, every: this.marginal ? every() : undefined, state, weights };
     });
   }
 
@@ -205,7 +209,16 @@ export class Network {
   step(previous, states, clamped = []) {
     const read = this.decoder.step(previous, states, clamped);
     const logits = this.output.all(read.map(({ readout }) => readout));
-    return read.map(({ state, weights }, r) => ({ logProbs: logSoftmax(logits[r]), state, weights }));
+    return read.map(({ every, state, weights }, r) => {
+      const logProbs = every && weights ? this.#mixture(every, weights) : logSoftmax(logits[r]);
+      return { logProbs, state, weights };
+    });
+  }
+
+  /** log sum_j weight_j p(y | h_j). @param {Float32Array[]} readouts @param {Float32Array} weights */
+  #mixture(readouts, weights) {
+    const each = this.output.all(readouts).map((logits) => logSoftmax(logits).map(Math.exp));
+    return weighted(weights, each).map(Math.log);
   }
 }
 
