@@ -30,7 +30,7 @@ from nmt.errors import ConfigError
 from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.files import write_json
+from nmt.files import read_json, run_name, write_json
 from nmt.pages.web.exporting import export_web, quantized
 from nmt.runs.loading import load_run
 from nmt.runs.tensors import unshared
@@ -43,7 +43,7 @@ WARM = 10
 """Sentences before a rate is measured."""
 FORMATS: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
     "fp32": dict,
-    "12 bits": quantized,
+    "12/16 bits": quantized,
     "8 bits": partial(quantized, bits=8),
 }
 SCRIPTS = ((0x370, 0x400), (0x400, 0x530), (0x600, 0x700), (0x4E00, 0xA000))
@@ -61,6 +61,7 @@ def measure_web(
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
     json: OutputFile | None = None,
+    name: str | None = None,
 ) -> None:
     """Compare the engine of nmt-export, in Node, with the toolkit on one thread.
 
@@ -73,7 +74,9 @@ def measure_web(
         sentences: translate the first N lines
         pieces: also compare the pieces of all lines of these files, and of as many made of the characters of four
             scripts, with those of SentencePiece
-        json: also write the rows to this file, as JSON, with the machine and the commit
+        json: also write the rows, with the machine and the commit, into this file: in place of an earlier entry of this
+            name, beside those of other runs
+        name: of the entry (default: that of the run directory)
     """
     torch.set_num_threads(1)
     sources, references = (lines[:sentences] for lines in read_test_set(input, reference))
@@ -92,7 +95,7 @@ def measure_web(
             per_second = len(sources) - WARM
             rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
             rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
-            for name, rounded in FORMATS.items():
+            for form, rounded in FORMATS.items():
                 save_file(rounded(weights), folder / "model.safetensors")
                 found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
                 same = compared(expected, found["translations"])
@@ -102,7 +105,7 @@ def measure_web(
                     "sentences/s": per_second / found["seconds"],
                 }
                 size = (folder / "model.safetensors").stat().st_size / 1e6
-                rows.append({"system": f"engine, {name}", "weights, MB": size, "beam": beam, **same, **rate})
+                rows.append({"system": f"engine, {form}", "weights, MB": size, "beam": beam, **same, **rate})
                 say("  ".join(cells(rows[-1]).values()))
         lines = [line for file in pieces or () for line in read_lines(file)]
         lines += random_lines(len(lines))
@@ -113,7 +116,7 @@ def measure_web(
     print(f"\nlines whose pieces differ from SentencePiece's: {unequal} of {len(lines)}")
     if json:
         node = subprocess.run([node_program(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
-        about = {
+        measured = {
             "command": "scripts/measure_web.py",
             "commit": commit(),
             "date": datetime.now(UTC).date().isoformat(),
@@ -121,8 +124,11 @@ def measure_web(
             "versions": {"node": node, "torch": torch.__version__, "python": platform.python_version()},
             "system": {"parameters": sum(each.numel() for each in weights.values()), "sentences": len(sources)},
             "pieces": {"lines": len(lines), "unequal": unequal},
+            "rows": rows,
         }
-        write_json(Path(json), {**about, "rows": rows})
+        file = Path(json)
+        entries = read_json(file) if file.exists() else {}
+        write_json(file, entries | {name or run_name(run): measured})
 
 
 def random_lines(count: int, seed: int = 1) -> list[str]:

@@ -242,10 +242,10 @@ def claims() -> str:
 
 def browser() -> str:
     """The table of docs/figures/web.json: of each run the toolkit, then the engine by its weights; greedy, beam 5."""
-    runs = json.loads((ROOT / "docs/figures/web.json").read_text("utf-8"))["runs"]
-    columns = {"equal, %": "g", "BLEU": ".2f", "sentences/s": ".0f"}
+    runs = json.loads((ROOT / "docs/figures/web.json").read_text("utf-8"))
+    columns = ("{equal, %:g} ({largest difference:.3f})", "{BLEU:.2f}", "{sentences/s:.0f}")
     lines = [
-        "| weights | MB | equal to the toolkit's, % | BLEU | sentences/s of processor time |",
+        "| weights | MB | equal to the toolkit's, % (largest difference) | BLEU | sentences/s of processor time |",
         "|---|---|---|---|---|",
     ]
     for run, measured in runs.items():
@@ -256,15 +256,18 @@ def browser() -> str:
             if system == "toolkit, in batches":
                 continue  # the engine translates one at a time
             name = system.removeprefix("engine, ") if "engine" in system else f"{run}, toolkit"
-            cells = [", ".join(_number(rows, beam, key, form) for beam in (1, 5)) for key, form in columns.items()]
-            size = _number(rows, 1, "weights, MB", ".2f")
+            cells = [", ".join(_measured(rows, beam, form) for beam in (1, 5)) for form in columns]
+            size = _measured(rows, 1, "{weights, MB:.2f}")
             lines.append(f"| {' | '.join([name, size, *cells])} |".replace("–, –", "–"))
     return "\n".join([*lines, ""])
 
 
-def _number(rows: Mapping[int, Mapping[str, Any]], beam: int, key: str, form: str) -> str:
+def _measured(rows: Mapping[int, Mapping[str, Any]], beam: int, form: str) -> str:
     """A cell of the engine's table; a dash for what was not measured."""
-    return format(rows[beam][key], form) if key in rows.get(beam, {}) else "–"
+    try:
+        return form.format_map(rows[beam])
+    except KeyError:
+        return "–"
 
 
 def family() -> str:

@@ -243,8 +243,10 @@ def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) ->
     source.write_text("\n".join(lines) + "\n")
     reference.write_text("\n".join(lines).upper() + "\n")
     files = ["--input", str(source), "--reference", str(reference), "--pieces", str(source), "--json", str(rows)]
+    rows.write_text('{"another": 1}')
     assert measure_web.main([str(run), *files]) == 0
-    made = json.loads(rows.read_text())
+    other, made = json.loads(rows.read_text()).values()
+    assert other == 1, "the entry of another run stays"
     assert made["pieces"] == {"lines": 24, "unequal": 0}
     assert [row["equal, %"] for row in made["rows"] if row["system"] == "engine, fp32"] == [100, 100]
 
@@ -265,16 +267,18 @@ def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> 
         assert not page.js(f"return {lines}.some((line) => line.children.length)")
 
 
-@pytest.mark.parametrize(("bits", "largest"), [(8, 127), (12, 2047)])
-def test_a_matrix_is_rounded_by_rows(bits: int, largest: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "bits", "largest"), [("matrix", 8, 127), ("matrix", 12, 2047), ("decoder.attention.key.weight", 12, 32767)]
+)
+def test_a_matrix_is_rounded_by_rows(name: str, bits: int, largest: int, tmp_path: Path) -> None:
     torch.manual_seed(1)
-    weights = {"matrix": torch.randn(5, 3), "zero": torch.zeros(1, 2), "vector": torch.tensor([0.123])}
+    weights = {name: torch.randn(5, 3), "zero": torch.zeros(1, 2), "vector": torch.tensor([0.123])}
     file = tmp_path / "model.safetensors"
     save_tensors(quantized(weights, bits), file)
     stored, read = load_file(file), ask("weights", weights=str(file))
-    assert stored["matrix"].dtype == torch.int8
+    assert stored[name].dtype == (torch.int16 if largest == 32767 else torch.int8)
     assert stored["vector"].equal(weights["vector"])
     assert sum(read["zero"]) == 0
-    scale = weights["matrix"].abs().amax(1, keepdim=True) / largest
-    rounded = (weights["matrix"] / scale).round() * scale
-    torch.testing.assert_close(torch.tensor(read["matrix"]).view(5, 3), rounded, rtol=0, atol=1e-6)
+    scale = weights[name].abs().amax(1, keepdim=True) / largest
+    rounded = (weights[name] / scale).round() * scale
+    torch.testing.assert_close(torch.tensor(read[name]).view(5, 3), rounded, rtol=0, atol=1e-6)

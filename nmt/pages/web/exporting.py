@@ -1,6 +1,7 @@
 """A run as files that the engine in JavaScript reads: translation in a page, in Node, in an extension."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from importlib.resources import as_file, files
@@ -18,6 +19,9 @@ from nmt.files import write_bytes
 from nmt.pages.web import refuse_unknown_parts
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.tensors import unshared
+
+CARRIED = re.compile(r"^encoder\..*recurrent\.|^decoder\.attention\.")
+"""Matrices whose rounding errors are carried along the whole sentence; they have 16 bits where others have 12."""
 
 
 def export_web(run: str | Path, output: Path) -> int:
@@ -80,21 +84,24 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
 
 
 def quantized(weights: Mapping[str, Tensor], bits: int = 12) -> dict[str, Tensor]:
-    """Round each matrix row by row to 8 or 12 bits; vectors stay.
+    """Round each matrix row by row to 8 bits, or to 12, those of ``CARRIED`` then to 16; vectors stay.
 
-    Of a matrix NAME the result has NAME, the upper 8 bits, NAME.scale, by which its rows are multiplied, and of 12 bits
-    NAME.low: the lower 4, two in a byte, the first below.
+    Of a matrix NAME the result has NAME.scale, by which its rows are multiplied, and NAME: all bits, or of 12 the upper
+    8, and NAME.low the lower 4, two in a byte, the first below.
     """
     made: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         if tensor.dim() != 2:
             made[name] = tensor
             continue
-        largest = 2 ** (bits - 1) - 1
+        own = 16 if bits == 12 and CARRIED.search(name) else bits
+        largest = 2 ** (own - 1) - 1
         scale = tensor.abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny) / largest
         codes = (tensor / scale).round().to(torch.int16)
-        made[name], made[f"{name}.scale"] = (codes >> bits - 8).to(torch.int8), scale.squeeze(1)
-        if bits == 12:
+        made[name], made[f"{name}.scale"] = codes, scale.squeeze(1)
+        if own == 12:
             low = functional.pad((codes & 15).flatten(), (0, codes.numel() % 2))
             made[f"{name}.low"] = (low[0::2] | low[1::2] << 4).to(torch.uint8)
+        if own < 16:
+            made[name] = (codes >> own - 8).to(torch.int8)
     return made

@@ -8,13 +8,14 @@
 /** The numbers of a part of the file, by their type. @type {Record<string, (bytes: ArrayBuffer) => Float32Array>} */
 const READ = {
   F32: (bytes) => new Float32Array(bytes),
+  I16: (bytes) => new Float32Array(new Int16Array(bytes)),
   I8: (bytes) => new Float32Array(new Int8Array(bytes)),
   U8: (bytes) => new Float32Array(new Uint8Array(bytes)),
 };
 
 /**
- * Read a safetensors file of fp32, and matrices in 8 or 12 bits: NAME has the upper 8 bits, NAME.scale the factor of
- * each row, NAME.low the lower 4 bits, two in a byte.
+ * Read a safetensors file of fp32, and matrices in 8, 12 or 16 bits: NAME.scale has the factor of each row, NAME all
+ * bits, or of 12 the upper 8, and NAME.low the lower 4, two in a byte.
  *
  * @param {ArrayBuffer} file
  * @returns {Tensors}
@@ -26,7 +27,7 @@ export function readSafetensors(file) {
   /** @type {Tensors} */
   const tensors = new Map();
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
-    if (!(dtype in READ)) throw new Error(`the weights ${name} are of type ${dtype}; use F32, I8 or U8`);
+    if (!(dtype in READ)) throw new Error(`the weights ${name} are of type ${dtype}; use ${Object.keys(READ).join(", ")}`);
     tensors.set(name, { data: READ[dtype](file.slice(start + offsets[0], start + offsets[1])), shape });
   }
   for (const [name, { data, shape }] of tensors) {
