@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-import torch
 import yaml
 
 from nmt.cli.experiment import main
@@ -22,11 +21,10 @@ from nmt.evaluation.by_length import UNTRAINED
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, make_plan
 from nmt.experiments.results import _cells, draw_all, is_translated, translate_all
-from nmt.experiments.running import remaining, remaining_runs, run_jobs, with_precision
+from nmt.experiments.running import remaining, remaining_runs, run_jobs
 from nmt.experiments.schema import load_experiment
 from nmt.messages import silent
 from nmt.runs.directory import RunDirectory
-from nmt.training.machine import Machine
 from tests.comparison import snapshot
 from tests.small_run import config, train
 
@@ -233,21 +231,6 @@ def test_a_new_run_that_cannot_start_from_another_is_refused_before_any_is_train
     path = write_experiment(folder, {"wide": {"model.encoder.hidden": 16}})
     with pytest.raises(ConfigError, match=r"^wide: model.encoder.hidden was 32 and is now 16"):
         remaining_runs(plan_of(path, f"training.start_from={plan.runs[0].path}"), (), silent)
-
-
-def test_a_precision_left_open_is_the_same_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, found = plan_of(write_experiment(tmp_path), "precision=auto"), iter([torch.bfloat16, torch.float32])
-    monkeypatch.setattr("nmt.experiments.running.choose_precision", lambda _, on, *__: Machine(on, next(found)))
-
-    def chosen(*new: str) -> set[str]:
-        return {options[-1] for options in with_precision(plan, dict.fromkeys(new, ()), silent).values()}
-
-    assert chosen("none", "bahdanau") == chosen("none", "bahdanau") == {"precision=bf16"}
-    record = tmp_path / "out/precision.json"
-    record.write_text(record.read_text().replace("cpu", "another device"))
-    assert chosen("none", "bahdanau") == {"precision=fp32"}
-    trained(changed(plan.runs[0], precision="bf16"))
-    assert chosen("bahdanau") == {"precision=bf16"}, "that of the run that is finished"
 
 
 # --- translations and results -----------------------------------------------------------------------------------------

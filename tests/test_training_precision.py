@@ -10,6 +10,7 @@ import torch
 from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
 from nmt.device import format_of, name_of
+from nmt.files import write_json
 from nmt.training.machine import Machine, Trial, choose_precision
 from nmt.training.world import ONE_PROCESS, World
 from tests.small_run import metrics, options, train
@@ -112,12 +113,19 @@ def test_the_precision_of_another_device_is_not_kept(
     assert found == ("fp32" if measured else "bf16") and bool(trial.measured) == measured
 
 
-@pytest.mark.parametrize(("begun", "precision", "measured"), [(False, "bf16", [2, 0]), (True, "fp32", [0, 0])])
+@pytest.mark.parametrize(
+    ("begun", "recorded_on", "precision", "measured"),
+    [(False, "", "bf16", [2, 0]), (False, "another device", "bf16", [2, 0]), (True, name_of(CPU), "fp32", [0, 0])],
+)
 def test_an_experiment_measures_once_for_its_new_runs(
-    begun: bool, precision: str, measured: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    begun: bool, recorded_on: str, precision: str, measured: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All take the precision of a run that has begun; else it is measured, and another call does not measure again."""
     path, started = write_experiment(tmp_path, {"first": {}, "a": {}, "b": {"seed": 2}}), list[list[str]]()
+    if recorded_on:
+        (tmp_path / "out").mkdir()
+        other = {"device": recorded_on, "precision": "bf16" if begun else "fp32"}
+        write_json(tmp_path / "out/precision.json", other)
     if begun:
         train(plan_of(path).runs[0].config, stop_after=2)  # in fp32
 
