@@ -1,5 +1,8 @@
-"""The scripts that stand beside the package."""
+"""The scripts that stand beside the package. The benchmark measures what it says; how fast that is, is not tested."""
 
+import json
+import math
+import re
 import subprocess
 import sys
 import sysconfig
@@ -7,14 +10,27 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import benchmark
+import compare_peers
 import lowest_versions
 import make_demo_corpus
 import try_package
+from aligner import align
+from benchmarks.cost import Cost, cost
 from nmt import __version__
+from nmt.data.corpus import Pair
+from nmt.errors import DataError
+from nmt.experiments.schema import load_experiment
+from peers.processes import Command, matches
+from peers.toolkits import TOOLKITS, Toolkit
+from tests.models import TARGET, model_config
+from tests.small_run import config, train
+from textbook import BASELINES, SCORES, Gain, claims_of, gain, verdict
 
 ROOT = Path(__file__).parent.parent
 
@@ -65,3 +81,183 @@ def test_the_package_is_built_and_works_where_nothing_else_is(tmp_path: Path) ->
         installed.append({path.relative_to(site) for path in (site / "nmt").rglob("*.py")})
     assert installed[0] == installed[1]
     assert try_package.smoke(environment, tmp_path / "work").startswith("BLEU ")
+
+
+# --- the benchmark ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_row_holds_what_others_read_from_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.json"
+    options = ["--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1", "--json", str(rows)]
+    assert benchmark.main(options) == 0
+    (row,) = json.loads(rows.read_text("utf-8"))
+    assert (row["variant"], row["precision"], row["device"], row["shape"]) == ("none", "fp32", "cpu", "2 x 3 -> 4")
+    assert row["share"] == pytest.approx(row["flops_per_second"] / row["product_flops_per_second"])
+    assert row["target_tokens_per_second"] == pytest.approx(8 / row["milliseconds_per_step"] * 1e3)
+    assert row["peak_memory_bytes"] > 0
+    header, _, printed = (line.strip("|").split("|") for line in capsys.readouterr().out.splitlines()[-3:])
+    assert printed[[cell.strip() for cell in header].index("share")].strip() == f"{row['share']:.2f}"
+
+
+@pytest.mark.slow
+def test_training_and_decoding_of_a_run(tmp_path: Path) -> None:
+    train(config(tmp_path, updates=2))
+    rows, run, source = tmp_path / "rows.json", tmp_path / "run", tmp_path / "lines"
+    options = ["--config", str(run / "config.yaml"), "--updates", "3", "--set", "seed=2", "--json", str(rows)]
+    assert benchmark.main(options) == 0
+    (row,) = json.loads(rows.read_text("utf-8"))
+    assert 0 <= row["padding"] < 1
+    source.write_text("a b\n\nc\n", "utf-8")
+    options = ["--decode", str(run), "--input", str(source), "--repeats", "1", "--beam-size", "2"]
+    assert benchmark.main([*options, "--precision", "fp32", "--json", str(rows)]) == 0
+    plain, fast = json.loads(rows.read_text("utf-8"))
+    assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
+
+
+# --- the work of a network, counted by hand from the papers' equations ------------------------------------------------
+
+E, H, R, V = 5, 8, 5, TARGET
+"""Embedding, decoder, readout, target vocabulary; one direction of the encoder has 4 units, so annotations have H."""
+ENCODER = 2 * 3 * 4 * (E + 4)
+BY_HAND = {
+    "none": Cost(4 * H + 3 * H * H + 2 * R * H, ENCODER, 3 * H * (E + H) + 2 * R * (H + E) + R * V),
+    "bahdanau": Cost(4 * H, ENCODER + 7 * H, 3 * H * (E + 2 * H) + 7 * H + 2 * R * (E + 2 * H) + R * V, 7 + H),
+    "luong general": Cost(4 * H, ENCODER + H * H, 3 * H * (E + H + R) + R * 2 * H + R * V, 2 * H),
+    "hard": Cost(4 * H, ENCODER + H * H + R * H, 3 * H * (E + H) + R * H, H + R * V),
+    "transformer": Cost(
+        0,
+        3 * (4 * 8 * 8 + 2 * 8 * 6 + 2 * 8 * 8),
+        3 * (4 * 8 * 8 + 2 * 8 * 8 + 2 * 8 * 6) + 8 * V,
+        pair=3 * 2 * 8,
+        source_pair=3 * 2 * 8,
+        target_pair=3 * 2 * 8,
+    ),
+}
+
+
+@pytest.mark.parametrize("variant", BY_HAND)
+def test_it_is_what_the_equations_multiply(variant: str) -> None:
+    assert cost(model_config(variant), V) == BY_HAND[variant]
+
+
+def test_each_kind_of_pair_is_counted() -> None:
+    """Sentences of 5 and 2 source tokens, and of 4 and 1 target tokens."""
+    assert Cost(source_pair=2, target_pair=3).training_flops([5, 2], [4, 1]) == 6 * (2 * (25 + 4) + 3 * (10 + 1))
+    assert Cost(1, 2, 3, pair=4).training_flops([5, 2], [4, 1]) == 6 * (2 + 2 * 7 + 3 * 5 + 4 * (20 + 2))
+
+
+# --- other toolkits: made of two lines of Python; their output from their real logs -----------------------------------
+
+TRAIN = """
+for update in (250, 500, 750):
+    print(f"update {update}: {4 * update} tokens/s, BLEU {update / 20}", flush=True)
+"""
+TRANSLATE = "import sys; open(sys.argv[2], 'w').writelines(line.upper() for line in open(sys.argv[1]))"
+
+
+@dataclass(frozen=True)
+class Fake(Toolkit):
+    """Prints rates and BLEU, and translates into capitals."""
+
+    rate = re.compile(r"(\d+) tokens/s")
+    bleu = re.compile(r"BLEU ([\d.]+)")
+    program: str = TRAIN
+
+    def training(self, work: Path, updates: int, threads: int) -> Command:
+        return Command([sys.executable, "-c", self.program])
+
+    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
+        return Command([sys.executable, "-c", TRANSLATE, str(source), str(output)])
+
+
+def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
+    task, work = tmp_path / "task", tmp_path / "fake"
+    task.mkdir()
+    work.mkdir()
+    (task / "test2016.de").write_text("ein hund läuft im park .\nzwei katzen schlafen heute .\n", encoding="utf-8")
+    (task / "test2016.en").write_text("EIN HUND LÄUFT IM PARK .\nZWEI KATZEN SCHLAFEN HEUTE .\n", encoding="utf-8")
+    trained = compare_peers.train(Fake(), work, 750, 1, 60)
+    assert trained.tokens_per_second == 2500  # of 2,000 and 3,000: the first is left out
+    assert trained.best_bleu == 37.5
+    assert trained.seconds_to_goal is not None
+    assert not trained.stopped
+    fails = Fake(program="raise SystemExit(1)")
+    assert compare_peers.train(fails, work, 750, 1, 60) == trained  # read, not made again
+    with pytest.raises(DataError, match="failed with status 1"):
+        compare_peers.train(fails, work, 800, 1, 60)
+    translated = compare_peers.translate(Fake(), work, task, ("de", "en"), 5, 1)
+    assert translated.bleu == pytest.approx(100)
+    assert compare_peers.translate(Fake(), work, task, ("de", "en"), 5, 1) == translated
+    cells = compare_peers.row("fake", trained, translated)
+    assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "rate", "bleu"),
+    [
+        ("joeynmt", "Batch Acc: 0.173023, Tokens per Sec:     1437, Lr: 0.000033", 1437, None),
+        ("eole", "sents:     603; bsz: 1805/1846/121; 468/478 tok/s;     98 sec;", 478, None),
+        ("eole", "[2026-11-23 00:11:39,981 INFO] validation BLEU: 12.5", None, 12.5),
+        ("nmt", "2026-11-23 00:08:54  training: 781 of 2,000 updates (39%), 4,407 tokens/s (5.5%)", 4407, None),
+        ("nmt", "validation     1,200    4.10   3.144       23.21  22.65       2s  best", None, 22.65),
+    ],
+)
+def test_what_the_toolkits_print_is_found(
+    name: str, line: str, rate: float | None, bleu: float | None, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(f"      1.50\t{line}\n", encoding="utf-8")
+    toolkit = TOOLKITS[name]
+    assert matches(log, toolkit.rate) == ([] if rate is None else [(1.5, rate)])
+    assert matches(log, toolkit.bleu) == ([] if bleu is None else [(1.5, bleu)])
+
+
+# --- verdicts on the claims of textbooks ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("configs/experiments/textbook/*.yaml")), ids=lambda path: path.stem)
+def test_every_claim_compares_systems_that_there_are(path: Path) -> None:
+    experiment = load_experiment(path)
+    for claim in claims_of(experiment).values():
+        assert {*claim.compared} <= {*experiment.systems, *BASELINES} and claim.score in SCORES
+
+
+def test_the_gain_is_that_of_students_t() -> None:
+    """Differences 1, 2, 3: mean 2, deviation 1, and 4.303 / sqrt(3) = 2.484."""
+    assert gain([11, 12, 13], [10, 10, 10]) == pytest.approx((2, 2 - 2.484, 2 + 2.484), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.1, 3.0, "holds"),
+        (-0.1, 3.0, "not resolved"),
+        (-0.9, 0.9, "does not hold"),  # no difference that counts
+        (0.1, 0.9, "does not hold"),  # a gain, but too small to count
+        (-3.0, -1.0, "does not hold"),  # a loss
+        (-3.0, 0.9, "does not hold"),
+        (-3.0, 1.0, "not resolved"),
+    ],
+)
+def test_the_verdict_is_that_of_the_interval(low: float, high: float, expected: str) -> None:
+    assert verdict(Gain((low + high) / 2, low, high), margin=1.0) == expected
+
+
+def test_many_seeds_have_an_interval() -> None:
+    """Of 31 differences, 15 of them 1, 15 of them -1, and one 0: the deviation is 1, and 2.042 / sqrt(31) = 0.367."""
+    differences = [1.0, -1.0] * 15 + [0.0]
+    assert gain(differences, [0.0] * 31) == pytest.approx((0, -0.367, 0.367), abs=1e-3)
+    assert gain(2 * differences, [0.0] * 62).high < 0.27
+
+
+def test_one_seed_resolves_nothing() -> None:
+    alone = gain([90.0], [10.0])
+    assert alone == (80.0, -math.inf, math.inf)
+    assert verdict(alone, margin=1.0) == "not resolved"
+
+
+def test_the_aligner_links_words_that_occur_together() -> None:
+    """The other order, which the prior does not expect."""
+    words, pairs = [("a", "A"), ("b", "B")], [("a b", "B A")]
+    assert align([Pair(*each) for each in pairs + 5 * words])[0] == {(1, 0), (0, 1)}
