@@ -109,9 +109,6 @@ def test_words_that_were_not_read_take_no_memory() -> None:
 # --- gold links -------------------------------------------------------------------------------------------------------
 
 
-LINKS = st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
-
-
 def test_gold_by_hand() -> None:
     gold = parse_gold("1-1 2p3 10-4", "gold:1", first=1)
     assert gold == Gold(frozenset({(0, 0), (9, 3)}), frozenset({(0, 0), (1, 2), (9, 3)}))
@@ -174,7 +171,7 @@ def test_the_diagonal() -> None:
     assert diagonal(0, 2) == diagonal(2, 0) == frozenset()
 
 
-@given(LINKS)
+@given(st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))
 def test_pharaoh_is_read_as_it_is_written(links: frozenset[tuple[int, int]]) -> None:
     assert parse_gold(format_pharaoh(sorted(links)), "f:1").sure == links
 

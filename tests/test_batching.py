@@ -137,10 +137,7 @@ def test_a_position_is_all_it_takes_to_resume(lengths: Lengths, budget: int, cou
     ]
 
 
-Dealt = list[tuple[Position, list[list[int]]]]
-
-
-def dealt(rank: int, size: int, count: int) -> Dealt:
+def dealt(rank: int, size: int, count: int) -> list[tuple[Position, list[list[int]]]]:
     """The first batches of a process, of a corpus with three batches an epoch."""
     corpus = corpus_of(np.full(6, 3, np.int32), np.full(6, 3, np.int32))
     batches = training_batches(corpus, SPECIALS, 8, seed=1, position=Position(), rank=rank, size=size)

@@ -24,22 +24,17 @@ from nmt.runs.metrics import cut_metrics, last_progress, read_metrics
 from nmt.runs.tensors import unshared
 from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model
-from tests.small_translator import ATTENTIONS, TOKENIZERS, model_section, network, save_run
+from tests.small_translator import ATTENTIONS, TOKENIZERS, model_section, network
 
 CPU = torch.device("cpu")
 TENSORS = {"a": torch.tensor([1.5, -2.0]), "b": torch.tensor([[3]], dtype=torch.int64)}
 TENSORS |= {"c": torch.tensor(2.5).bfloat16(), "d": torch.empty(0, 3).half(), "e": torch.tensor([0.1]).double()}
 
 
-@pytest.fixture(scope="module")
-def saved(folder: Path) -> RunDirectory:
-    return RunDirectory(save_run(folder / "run"))
-
-
 @pytest.fixture
-def run(saved: RunDirectory, tmp_path: Path) -> RunDirectory:
+def run(random_run: str, tmp_path: Path) -> RunDirectory:
     """One that a test may damage."""
-    return RunDirectory(shutil.copytree(saved.path, tmp_path / "run"))
+    return RunDirectory(shutil.copytree(random_run, tmp_path / "run"))
 
 
 def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

@@ -113,11 +113,6 @@ def test_curve_of_files(files: Path, command: Command) -> None:
     assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
 
 
-def translating(err: str) -> list[str]:
-    """The runs that say, with --verbose, that they have translated."""
-    return re.findall(r"^(\w+): translating: ", err, re.MULTILINE)
-
-
 def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: Path, command: Command) -> None:
     seed, bf16 = shutil.copytree(models / "bahdanau", tmp_path / "2"), shutil.copytree(models / "none", tmp_path / "n")
     written = (seed / "config.yaml").read_text()
@@ -148,7 +143,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     for path in metrics:
         path.unlink()
     assert code == 0
-    assert translating(err) == ["none"], "only the other run translates"
+    assert re.findall(r"^(\w+): translating: ", err, re.MULTILINE) == ["none"], "only the other run translates"
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         f"curve.{kind}" for kind in ("csv", "json", "png", "svg")
     ]

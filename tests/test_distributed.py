@@ -5,7 +5,7 @@ import platform
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
@@ -53,14 +53,8 @@ def trainer_of(configuration: Config, world: World) -> Trainer:
     nowhere, prepared = RunDirectory("nowhere"), prepare(configuration)
     torch.manual_seed(1)
     model = build_model(configuration.model, *prepared.tokenizers.sizes)
-    log = Log(nowhere, lambda line: None, world=Silent())
+    log = Log(nowhere, lambda line: None, world=OfTwo(1))
     return make_trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
-
-
-class Silent(World):
-    """One process that writes nothing."""
-
-    writes = False
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------
@@ -200,7 +194,7 @@ def test_any_number_of_processes_goes_on_where_another_was_killed(folder: Path) 
 def with_faults(world: World, folder: str) -> list[dict[str, Any]]:
     """One update in which the second process alone has a problem, and one without; for each kind of problem."""
     found = []
-    for fault in (not_finite(KINDS[0]), short_of_memory):
+    for fault in (not_finite(KINDS[0]), Mock(side_effect=torch.OutOfMemoryError)):
         trainer = trainer_of(exact(Path(folder)), world)
         if world.rank == 1:
             spoil(trainer, fault, [1])
@@ -209,10 +203,6 @@ def with_faults(world: World, folder: str) -> list[dict[str, Any]]:
         counts = {"skipped": trainer.progress.skipped, "halved": trainer.progress.halved}
         found.append(counts | {"parameters": parameters(trainer).tolist()})
     return found
-
-
-def short_of_memory(*_: Any) -> Tensor:
-    raise torch.OutOfMemoryError
 
 
 def test_an_update_that_fails_in_one_process_is_skipped_or_halved_by_all(folder: Path) -> None:

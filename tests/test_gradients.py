@@ -1,7 +1,6 @@
 """Batches filled up to few shapes, as CUDA graphs need them; graphs, imitated here and recorded in ``test_gpu``."""
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from unittest.mock import Mock
 
 import pytest
@@ -66,7 +65,8 @@ def test_recordings_give_up_their_memory_where_it_is_short(where: str, monkeypat
     with monkeypatch.context() as patch:
         other = full.map(lambda tensor: torch.cat((tensor, tensor)))
         if where == "ending":
-            patch.setattr(torch.cuda, "graph", lambda graph, **how: ends_badly())
+            short = Mock(side_effect=torch.AcceleratorError("CUDA error: out of memory", 2))  # at the end of a capture
+            patch.setattr(torch.cuda, "graph", lambda graph, **how: closing(Mock(close=short)))
             patch.setattr(torch.cuda, "stream", lambda stream: closing(Mock(close=lambda: streams.append(stream))))
         else:
             patch.setattr(graphs.eager, "loss", Mock(side_effect=torch.OutOfMemoryError))
@@ -77,13 +77,6 @@ def test_recordings_give_up_their_memory_where_it_is_short(where: str, monkeypat
     assert not graphs.recordings and graphs.pool is not pool
     assert streams == ([None] if where == "ending" else [])  # the stream from before is the current one again
     assert [graphs(full, 1) for _ in range(3)] == expected and graphs.recordings.keys() == kept.keys()
-
-
-@contextmanager
-def ends_badly() -> Iterator[None]:
-    """Fail as the end of a capture for which memory is too small."""
-    yield
-    raise torch.AcceleratorError("CUDA error: out of memory", 2)
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from pytest import MonkeyPatch
 from sacrebleu.metrics.bleu import BLEU
 
 from nmt.errors import ConfigError
@@ -42,7 +41,7 @@ def test_a_better_value_has_more_merit(metric: Metric) -> None:
     assert metric.merit(better.value) > metric.merit(worse.value) > metric.merit(math.nan)
 
 
-def test_a_metric_that_is_registered_is_measured_and_shown(monkeypatch: MonkeyPatch) -> None:
+def test_a_metric_that_is_registered_is_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "METRICS", dict(METRICS))
     metrics.register(Metric("lines", "lines", lambda evidence: Score(len(evidence.hypotheses)), decimals=0))
     assert format_values({"bleu": 1.0, "lines": 5.0}) == "BLEU 1.00  lines 5"

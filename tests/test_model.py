@@ -4,10 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.data.batching import Batch
 from nmt.model import build_model
 from nmt.model.decoders import RecurrentState
-from nmt.training.objective import teacher_forcing
 from tests.models import SOURCE, TARGET, VARIANTS, model_config, small_model
 
 
@@ -47,17 +45,6 @@ def test_only_the_lengths_stay_on_the_cpu(variant: str) -> None:
     model, source, target = small_model(variant).to("meta"), SOURCES.to("meta"), TARGETS.to("meta")
     readouts, _ = model.unroll(target, model.encode(source, LENGTHS))
     assert readouts.device.type == "meta"
-
-
-def test_every_parameter_gets_a_gradient(variant: str) -> None:
-    """Of the objective that trains the variant."""
-    model = small_model(variant)
-    mask = torch.ones_like(TARGETS, dtype=torch.bool)
-    batch = Batch(SOURCES, LENGTHS, TARGETS, TARGETS.roll(-1, 1), mask, TARGETS.numel())
-    objective = teacher_forcing(model_config(variant).attention, model, 0.1)
-    torch.manual_seed(1)
-    objective(model, batch).objective.backward()
-    assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
 def test_rows_of_a_state_are_repeated_reordered_and_dropped_in_every_field(variant: str) -> None:

@@ -58,10 +58,7 @@ def two_steps(config: AnyOptimizer) -> list[float]:
 @pytest.mark.parametrize(
     ("config", "path"),
     [
-        (
-            Adam(learning_rate=0.1, betas=(0.9, 0.98), epsilon=1e-8),
-            [0.9, 0.8],
-        ),  # of a constant gradient m / sqrt(v) is 1
+        (Adam(learning_rate=0.1, betas=(0.9, 0.98)), [0.9, 0.8]),  # of a constant gradient m / sqrt(v) is 1
         (AdamW(type="adamw", learning_rate=0.1, weight_decay=0.5), [0.85, 0.85 * 0.95 - 0.1]),
         (Sgd(type="sgd", learning_rate=0.1), [0.8, 0.6]),
         (Sgd(type="sgd", learning_rate=0.1, momentum=0.5), [0.8, 0.5]),  # velocity 2, then 0.5 * 2 + 2

@@ -105,8 +105,6 @@ def test_a_system_looks_the_same_in_every_figure() -> None:
 
 # --- fonts ------------------------------------------------------------------------------------------------------------
 
-ARABIC = "السلام"
-
 
 def drawn(text: str) -> Figure:
     with style():

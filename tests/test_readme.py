@@ -160,19 +160,15 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
 
 def check_run_table(run_directory: Path) -> None:
     """The table of a run directory names all of its files and nothing else; N stands for any number."""
-    named = first_column(COMMANDS.partition("\n## A run directory")[2])
+    section = COMMANDS.partition("\n## A run directory")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line[:3] == "| `"]
+    named = re.findall(r"`([^`]+)`", "".join(rows))
     patterns = {name.replace("{source,target}", side) for name in named for side in ("source", "target")}
     meant = {pattern: {*run_directory.glob(pattern.replace("-N/", "-[0-9]*/"))} for pattern in patterns}
     assert [pattern for pattern, paths in meant.items() if not paths] == []
     files = set().union(*meant.values())
     found = [path for path in run_directory.rglob("*") if path.is_file()]
     assert [path for path in found if not files & {path, *path.parents}] == []
-
-
-def first_column(text: str) -> list[str]:
-    """The code in the first column of the table before the next heading."""
-    rows = [line.split("|")[1] for line in text.partition("\n## ")[0].splitlines() if line[:3] == "| `"]
-    return re.findall(r"`([^`]+)`", "".join(rows))
 
 
 def test_every_command_has_an_example() -> None:

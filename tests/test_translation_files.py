@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from nmt.cli.files import Output
 from nmt.cli.translate import main
 from nmt.errors import ConfigError
 from nmt.translation.files import growing
@@ -58,12 +58,19 @@ def test_after_a_kill_the_same_command_goes_on(
     options = [*options, "--alignments", str(alignments), "--shard", "1/1"]
     whole, links = translated(random_run, source, tmp_path / "whole", *options), alignments.read_text()
     output = tmp_path / "out"
-    rows = options.count("--n-best") + 1
+    output.write_text("an older one\n")
+    rows, write, left = options.count("--n-best") + 1, Output.write, iter(range(2 * 7))
+
+    def write_or_die(self: Output, text: bytes) -> None:
+        if next(left, None) is None:
+            raise SystemExit
+        write(self, text)
+
     with monkeypatch.context() as patch:
-        patch.setattr("nmt.cli.files.Output.write", _killed_after(2 * 7))
+        patch.setattr(Output, "write", write_or_die)
         with pytest.raises(SystemExit):
             translated(random_run, source, output, *options)
-    assert not output.exists()
+    assert output.read_text() == "an older one\n"
     with (tmp_path / "out.partial").open("a") as file:
         file.write("half a li")  # the kill came while a line was written
     capsys.readouterr()
@@ -85,28 +92,6 @@ def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
         pass
 
 
-def test_an_older_output_stays_until_the_end(tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    output.write_text("old\n")
-    with growing([output], 1, {}, print) as (done, [file]):
-        file.write(b"new\n")
-        assert (done, output.read_text()) == (0, "old\n")
-    assert output.read_text() == "new\n"
-
-
 @pytest.mark.parametrize("shard", ["0/3", "4/3", "x", "1/", "1"])
 def test_a_wrong_shard_is_refused(random_run: str, source: Path, shard: str) -> None:
     assert main(["--model", random_run, "--input", str(source), "--shard", shard]) == 2
-
-
-def _killed_after(writes: int) -> Any:
-    from nmt.cli.files import Output
-
-    write, left = Output.write, iter(range(writes))
-
-    def write_or_die(self: Output, text: bytes) -> None:
-        if next(left, None) is None:
-            raise SystemExit
-        write(self, text)
-
-    return write_or_die
