@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.batching import Batch, Plan, Specials, collate, plan_by_length, plan_epoch
+from nmt.data.batching import Batch, Specials, collate, plan_by_length, plan_epoch
 from nmt.data.encoding import NUMBERS
 from nmt.data.epochs import Position, TrainingSet, ahead, training_batches
 from nmt.data.tokenizer import Ids
@@ -38,10 +38,6 @@ def ids(*rows: Sequence[int]) -> list[Ids]:
     return [np.array(row, np.int32) for row in rows]
 
 
-def same(one: Plan, other: Plan) -> bool:
-    return [rows.tolist() for rows in one] == [rows.tolist() for rows in other]
-
-
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
@@ -57,7 +53,8 @@ def test_every_pair_stands_once_in_an_epoch_and_every_batch_keeps_to_the_budget(
             assert len(rows) * longest <= budget or len(rows) == 1
     np.random.seed(epoch)  # nothing global is to matter
     plan = plan_epoch(source, target, budget, seed=seed, epoch=epoch)
-    assert same(plan, plan_epoch(source, target, budget, seed=seed, epoch=epoch))
+    again = plan_epoch(source, target, budget, seed=seed, epoch=epoch)
+    assert [rows.tolist() for rows in plan] == [rows.tolist() for rows in again]
     cells = [len(rows) * int(source[rows].max() + 1) * int(target[rows].max() + 1) for rows in plan]
     assert cells[0] == max(cells), "the largest batch comes first"
 

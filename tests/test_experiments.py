@@ -47,10 +47,6 @@ def plan_of(path: Path, *settings: str) -> Plan:
     return make_plan(load_experiment(path), str(path), settings)
 
 
-def trained(run: Run, **how: Any) -> None:
-    train(run.config, **how)
-
-
 # --- the schema -------------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +156,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
     """A folder with an experiment of one finished run, which tests leave as it is."""
     folder = tmp_path_factory.mktemp("finished")
     plan = plan_of(write_experiment(folder, {"none": SYSTEMS["none"]}))
-    trained(plan.runs[0])
+    train(plan.runs[0].config)
     return folder, plan
 
 
@@ -196,9 +192,9 @@ def test_a_run_is_new_stopped_or_finished(tmp_path: Path) -> None:
     run.path.mkdir(parents=True)
     RunDirectory(run.path).config.write_text(dump_config(run.config))
     assert remaining(run) == (("--overwrite",), "stopped before anything was saved, starts again")
-    trained(run, overwrite=True, stop_after=3)
+    train(run.config, overwrite=True, stop_after=3)
     assert remaining(run) == (("--resume",), "to be resumed after update 3")
-    trained(run, resume=True)
+    train(run.config, resume=True)
     assert remaining(run) == (None, "finished after update 4")
     lines = (run.path / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run.path / "metrics.jsonl").write_text("".join(line for line in lines if '"test"' not in line))
@@ -243,8 +239,8 @@ def test_results_of_two_seeds(tmp_path: Path) -> None:
     path = write_experiment(tmp_path, {"b": {}}, seeds=[1, 2], tests={"test": files | {"gold": {"links": str(links)}}})
     plan = plan_of(path)
     # begun before the experiment, which takes the run for finished
-    trained(changed(plan.runs[0], precision="auto", training__validation__patience=9))
-    trained(plan.runs[1])
+    train(changed(plan.runs[0], precision="auto", training__validation__patience=9).config)
+    train(plan.runs[1].config)
     page = draw_all(plan, lambda line: None)
     written = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
     [row] = written["rows"]
@@ -356,7 +352,7 @@ def test_everything_from_finished_runs(tmp_path: Path, capsys: pytest.CaptureFix
     absent = {"source": "absent", "reference": "absent", "optional": True}
     path = write_experiment(tmp_path, tests={"validation": texts, "absent": absent})
     for run in plan_of(path).runs:
-        trained(run)
+        train(run.config)
     assert main(["--config", str(path), "--only", "none"]) == 0
     assert not (tmp_path / "out/results.csv").exists()
     said = capsys.readouterr().err

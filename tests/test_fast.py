@@ -12,7 +12,6 @@ from nmt.data.batching import Batch
 from nmt.device import autocast
 from nmt.fast import PlainSearch
 from nmt.fast.recurrent import WALKED, reads
-from nmt.fast.search_network import FastSearch
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
 from nmt.training.objective import teacher_forcing
 from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward, model_config, small_model
@@ -61,8 +60,6 @@ def test_plain_kernels_are_the_network_itself() -> None:
     model = small_model()
     assert fast.training(model, "plain") is model
     assert isinstance(fast.training(model, "auto"), FastTraining)
-    assert isinstance(fast.search(model, torch.float32, "plain"), PlainSearch)
-    assert isinstance(fast.search(model, torch.float32, "auto"), FastSearch)
 
 
 def test_graphs_are_for_fast_kernels_on_a_gpu_and_the_networks_of_the_textbooks() -> None:

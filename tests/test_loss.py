@@ -9,14 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt import fast
-from nmt.config.schema import Kernels
-from nmt.data.batching import Batch
 from nmt.fast.kernels import output_loss as kernel
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.model.seq2seq import cross_entropy
-from nmt.training.objective import TeacherForcing
-from tests.models import small_model
 
 WIDTH, VOCABULARY = 6, 11
 Inputs = tuple[Tensor, nn.Linear, Tensor]
@@ -65,19 +60,6 @@ def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing:
     objective, likelihood = cross_entropy(readouts, output, targets, smoothing)
     assert (objective.item(), likelihood.item()) == pytest.approx(numpy_loss(readouts, output, targets, smoothing))
     assert objective.requires_grad and not likelihood.requires_grad
-
-
-@pytest.mark.parametrize("kernels", ["plain", "auto"])
-def test_teacher_forcing_sums_over_the_real_tokens(kernels: Kernels) -> None:
-    model = small_model()
-    source, target = torch.tensor([[1, 2, 3], [4, 5, 0]]), torch.tensor([[2, 9, 4], [2, 3, 0]])
-    output, mask = torch.tensor([[9, 4, 1], [3, 1, 0]]), torch.tensor([[True] * 3, [True, True, False]])
-    batch = Batch(source, torch.tensor([3, 2]), target, output, mask, 5)
-    loss = TeacherForcing(0.1)(fast.training(model, kernels), batch)
-    logits, _ = model(source, torch.tensor([3, 2]), target)
-    for found, smoothing in ((loss.objective, 0.1), (loss.likelihood, 0.0)):
-        wanted = functional.cross_entropy(logits[mask], output[mask], reduction="sum", label_smoothing=smoothing)
-        assert found.item() == pytest.approx(wanted.item())
 
 
 def test_bf16_logits_are_normalized_in_fp32() -> None:

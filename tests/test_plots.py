@@ -17,7 +17,7 @@ from nmt.evaluation.figures import style as plots
 from nmt.evaluation.figures.diagnosis import draw_diagnoses
 from nmt.evaluation.figures.files import make_folder, stem_of
 from nmt.evaluation.figures.length_curve import About
-from nmt.evaluation.figures.style import fonts_for, looks, plain, png, series, style, svg
+from nmt.evaluation.figures.style import fonts_for, looks, plain, png, series, svg
 from nmt.evaluation.significance import Comparison
 from nmt.experiments.length_curve import LengthCurve
 from tests.figures import ABOUT, COLUMNS, DECADES, IGNORE_BOXES, NASTY, SCORES, boxes, draw, reasons, system, systems
@@ -106,18 +106,13 @@ def test_a_system_looks_the_same_in_every_figure() -> None:
 # --- fonts ------------------------------------------------------------------------------------------------------------
 
 
-def drawn(text: str) -> Figure:
-    with style():
-        figure = Figure(figsize=(2, 1))
-        figure.text(0.1, 0.5, text)
-    return figure
-
-
 @pytest.mark.parametrize("render", [png, svg])
 def test_a_missing_font_is_named_with_its_packages_once(monkeypatch: pytest.MonkeyPatch, render: type) -> None:
     monkeypatch.setattr(plots, "other_fonts", list)
+    figure = Figure(figsize=(2, 1))
+    figure.text(0.1, 0.5, "latin हिन्दी 直接の 우리 🫠")
     with pytest.warns(NmtWarning) as caught:
-        assert render(drawn("latin हिन्दी 直接の 우리 🫠"))
+        assert render(figure)
     [message] = [str(each.message) for each in caught]
     assert all(package in message for package in ("fonts-noto-core", "fonts-noto-cjk", "fonts-symbola"))
 

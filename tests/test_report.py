@@ -100,13 +100,10 @@ def report(folder: Path, *arguments: str) -> tuple[str, Any]:
     return text, json.loads(gzip.decompress(decoded(data)))
 
 
-def runs(folder: Path) -> list[str]:
-    return [str(folder / "runs" / name) for name in SYSTEMS]
-
-
 @pytest.fixture(scope="module")
 def made(folder: Path) -> tuple[str, Any]:
-    return report(folder, *runs(folder), "--gold", str(folder / "test.links"))
+    runs = (str(folder / "runs" / name) for name in SYSTEMS)
+    return report(folder, *runs, "--gold", str(folder / "test.links"))
 
 
 @pytest.fixture(autouse=True)

@@ -33,34 +33,6 @@ def test_finished_sentences_leave_the_batch() -> None:
 # --- beam -------------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=20)
-def test_hypotheses_are_sorted_distinct_and_scored_as_forced_decoding_scores_them(
-    seed: int, width: int, alpha: float
-) -> None:
-    model = ToyModel(seed, 3, sharpness=1.0)
-    lengths = [1, 5, 12]
-    found = beam_search(
-        model, model.start(3), limits(lengths), beam_size=width, length_penalty=alpha, n_best=width, keep_attention=True
-    )
-    for sentence, hypotheses in enumerate(found):
-        scores = [each.score for each in hypotheses]
-        assert scores == sorted(scores, reverse=True)
-        assert len({emitted(each) for each in hypotheses}) == len(hypotheses) <= width
-        for each in hypotheses:
-            tokens = emitted(each)
-            assert len(tokens) <= lengths[sentence] and (each.ended or len(tokens) == lengths[sentence])
-            assert not {PAD, BOS, EOS} & set(each.tokens)
-            assert each.log_probability == pytest.approx(model.score(sentence, tokens), abs=1e-5)
-            assert each.score == pytest.approx(each.log_probability / length_penalty(len(tokens), alpha))
-            assert each.attention is not None
-            expected = [
-                [sentence, min(position, 7), before]
-                for position, before in zip(range(len(tokens)), (BOS, *tokens), strict=False)
-            ]
-            assert each.attention.tolist() == expected
-
-
 Found = list[tuple[float, tuple[int, ...]]]
 """Log-probabilities or scores, and what was emitted."""
 

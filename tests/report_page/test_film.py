@@ -21,18 +21,13 @@ def frame(system: str, sentence: int, number: int) -> npt.NDArray[np.float64]:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def shown(page: Page, system: int) -> npt.NDArray[np.float64]:
-    """The weights that are painted in the heat map of a system."""
-    rows = page.js(f"return document.querySelectorAll('{PANEL} .heat')[arguments[0]].tBodies[0].rows.length", system)
-    return np.array(page.weights(f"{PANEL} figure:nth-of-type({system + 1}) .heat tbody td")).reshape(rows, -1)
-
-
 def test_every_system_shows_its_last_frame_before_an_update(page: Page, path: Path) -> None:
     page.open(path, "#film=1&update=400&unit=pieces")
     for update, numbers in ((400, (1, 0)), (900, (1, 1)), (1200, (2, 1))):
         for place, (system, number) in enumerate(zip((LUONG, HEADS), numbers, strict=True)):
             expected = frame(system, 0, number)
-            np.testing.assert_allclose(shown(page, place), expected, atol=6e-5)
+            painted = page.weights(f"{PANEL} figure:nth-of-type({place + 1}) .heat tbody td")
+            np.testing.assert_allclose(np.reshape(painted, expected.shape), expected, atol=6e-5)
             made, score = (FILMS[system][key][number] for key in ("updates", "scores"))
             entropy = f"mean entropy {bits(expected).mean():.2f} bits"
             assert page.texts(f"{PANEL} figure .note")[place] == f"Update {made:,}: {score}, {entropy}"

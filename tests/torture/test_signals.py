@@ -14,14 +14,12 @@ import pytest
 from tests.torture.training import NOTHING, Training, start, wait_for
 
 pytestmark = pytest.mark.slow(seconds=15)
-KILLS = 4
-RANKS = 2
 
 
 def test_killed_at_any_moment(training: Training, generator: random.Random) -> None:
     """Each time, training resumes from the last checkpoint, which is never older than the time before."""
     saved = NOTHING
-    for _ in range(KILLS):
+    for _ in range(4):
         stale = unfinished(training.run)
         process = training.start()
         kind = generator.choice(["while it starts", "at an update", "while a checkpoint is written"])
@@ -69,7 +67,7 @@ def test_stopped_twice(training: Training, generator: random.Random) -> None:
 def begin(training: Training) -> "subprocess.Popen[str]":
     """Begin or resume a run with torchrun."""
     command = str(Path(sys.executable).with_name("nmt-train"))
-    options = ["--standalone", "--nproc-per-node", str(RANKS), "--no-python"]
+    options = ["--standalone", "--nproc-per-node", "2", "--no-python"]
     return start("torchrun", *options, command, *training.arguments())
 
 
