@@ -22,7 +22,6 @@ from tests.models import ATTENTIONS, NO_DROPOUT, SOURCE, TARGET, VARIANTS, forwa
 
 LENGTHS, STEPS = [5, 2, 1], 4
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
-NETWORKS = [*VARIANTS, *(f"{name}, two layers" for name in ATTENTIONS)]
 CELLS = ["none", "bahdanau", "luong general without feeding", "lstm", "lstm luong", "deep"]
 """Variants that, between them, take every kernel."""
 Outcome = tuple[Tensor, Tensor | None, dict[str, Tensor]]
@@ -55,7 +54,7 @@ def check_equal(plain: Outcome, fused: Outcome) -> None:
 
 
 @pytest.mark.parametrize(("lengths", "steps"), [(LENGTHS, STEPS), ([1, 1], 1)])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*VARIANTS, *(f"{name}, two layers" for name in ATTENTIONS)])
 def test_fused_and_plain_networks_agree(name: str, lengths: list[int], steps: int) -> None:
     model = network(name)
     if reads(model.encoder, WALKED) or unroll_of(model.decoder) is not None:  # else both are the network itself

@@ -13,9 +13,7 @@ from nmt.evaluation.metrics import METRICS
 from nmt.pages.report.reading import packed
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 
-END = "</s>"
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40))
-PER_BIN = 6
 HOSTILE = '<script>document.title="owned"</script> <img src=x onerror=alert(1)> & "quotes" </script>'
 VECTOR, LUONG, HEADS = "vector-64", "luong-64", "<i>heads</i> & co"
 SYSTEMS: dict[str, tuple[list[str], float, float]] = {
@@ -44,7 +42,7 @@ def decoded(text: str) -> bytes:
 
 def pieces_of(words: list[str]) -> list[list[str]]:
     """Long words are two pieces; the end symbol is a word of its own."""
-    return [*([f"▁{word}"] if len(word) < 6 else [f"▁{word[:4]}", word[4:]] for word in words), [END]]
+    return [*([f"▁{word}"] if len(word) < 6 else [f"▁{word[:4]}", word[4:]] for word in words), ["</s>"]]
 
 
 def texts() -> list[tuple[str, str, Links]]:
@@ -52,7 +50,7 @@ def texts() -> list[tuple[str, str, Links]]:
     generator = Generator(3)
     found: list[tuple[str, str, Links]] = []
     for number, (low, high) in enumerate(BINS, 1):
-        while len(found) < PER_BIN * number:
+        while len(found) < 6 * number:
             pair = generator.sentence(generator.dice.between(max(low, 4), high))
             if low <= len(pair.english.split()) <= high:
                 found.append((pair.english, pair.french, sorted(pair.alignment)))
@@ -113,6 +111,7 @@ def facts(name: str, sentences: list[Sentence]) -> SystemFacts:
     length: list[Row] = [
         {"low": low, "high": high, "n": 250, "bleu": bleu, "length_ratio": 0.98} | interval for low, high in BINS
     ]
+    length[0] |= dict.fromkeys(("bleu", *interval))  # its references have fewer than four tokens
     samples: list[Row] = [
         {"source": each.source, "reference": each.reference, "steps": [(step, each.reference) for step in (100, 400)]}
         for each in sentences[8:12]

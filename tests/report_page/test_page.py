@@ -64,6 +64,7 @@ def test_overview_length_and_training_are_there_without_javascript(page: Page, p
     for row, system in zip(rows, REPORT.systems, strict=False):
         assert system.name in row and f"{system.scores['bleu']['value']:.2f}" in row and f"{system.parameters:,}" in row
         assert "10m 40s" in row  # as everywhere: 640.5 s
+    assert page.texts("section[data-panel=length] tbody tr:first-child td") == ["1–10", "250", "–", "–", "0.98"]
     overview = page.text("section[data-panel=overview]")
     assert "tok:13a" in overview and REPORT.findings[0] in overview
     assert REPORT.sentences[3].source in overview
