@@ -13,7 +13,9 @@ The length penalty lp is in interface.py.
 Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), V vocabulary.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Self
 
 import torch
@@ -61,6 +63,11 @@ class Extensions(Record):
         """log p / lp, (B, N)."""
         return self.log_probs / penalty(length, alpha)
 
+    @classmethod
+    def joined(cls, steps: Iterable["Extensions"]) -> Self:
+        """Put the extensions of several steps one below the other."""
+        return cls(*map(torch.cat, zip(*((each.parents, each.tokens, each.log_probs) for each in steps), strict=True)))
+
 
 def beam_step(
     beam: Beam, log_probs: Tensor, length: int, limits: Limits, width: int, alpha: float
@@ -73,10 +80,11 @@ def beam_step(
     """
     last = beam.max_lengths <= length
     live, ended = _extend(beam, log_probs, limits, width, last)
-    finished = beam.finished + ended.log_probs.isfinite().sum(1)
+    finished = beam.finished + (ended.log_probs > -torch.inf).sum(1)
     kept = torch.cat((beam.kept, ended.scores(length, alpha)), 1).topk(beam.kept.size(1)).values
-    beaten = (finished >= width) & (live.scores(length, alpha).amax(1) <= kept[:, 0])
-    hopeless = live.log_probs.amax(1) / penalty(beam.max_lengths, alpha) <= kept[:, -1]
+    best_live = live.log_probs[:, 0]
+    beaten = (finished >= width) & (best_live / penalty(length, alpha) <= kept[:, 0])
+    hopeless = best_live / penalty(beam.max_lengths, alpha) <= kept[:, -1]
     done = last | beaten | hopeless
     return Beam(beam.sentences, beam.max_lengths, live.log_probs, finished, kept), live, ended, done
 
@@ -84,33 +92,31 @@ def beam_step(
 def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Tensor) -> tuple[Extensions, Extensions]:
     """Extend the live hypotheses by one token: the ``width`` that live on, and the ended ones.
 
-    log_probs (B * P, V) of P live hypotheses of each sentence; last (B,): whether no other token may follow.
+    log_probs (B * P, V) of P live hypotheses of each sentence; last (B,): whether no other token may follow. All
+    candidates end then: no more than K of a sentence are returned, and the first K have ended in either case.
 
     For example, one sentence and a width of 2: the two hypotheses have the log-probabilities -1 and -2, and their best
     three tokens are a -0.5, EOS -1, b -3 and EOS -0.1, c -0.2, a -4. The best four candidates are a -1.5 and EOS -2.0
     of the first, EOS -2.1 and c -2.2 of the second. a and c live on. EOS -2.0 ends; EOS -2.1 is not within the best
     two, and is dropped.
     """
-    sentences, parents = beam.log_probs.shape
-    # the survivors and, ranked before them, perhaps EOS: no parent contributes more than its best width + 1
-    values, tokens = best_tokens(log_probs, width + 1, limits.forbidden)  # (B * P, C)
-    lacking = max(0, width + 1 - values.size(1)) if parents == 1 else 0  # a vocabulary smaller than the beam
-    values, tokens = (
-        functional.pad(values, (0, lacking), value=-torch.inf),
-        functional.pad(tokens, (0, lacking), value=limits.bos_id),
-    )
-    totals = (beam.log_probs.reshape(-1, 1) + values).view(sentences, -1)  # (B, P * C)
-    totals, places = best(totals, min(2 * width, totals.size(1)))
-    parent, tokens = places // values.size(1), tokens.view(sentences, -1).gather(1, places)
+    (sentences, parents), vocabulary = beam.log_probs.shape, log_probs.size(1)
+    totals = beam.log_probs.unsqueeze(2) + log_probs.view(sentences, parents, vocabulary)
+    for token in limits.forbidden:
+        totals[:, :, token] = -torch.inf
+    totals, places = best(totals.flatten(1), min(2 * width, parents * vocabulary))  # (B, 2K)
+    if (lacking := 2 * width - totals.size(1)) > 0:  # the first step, with a vocabulary smaller than the beam
+        totals = functional.pad(totals, (0, lacking), value=-torch.inf)
+        places = functional.pad(places, (0, lacking), value=limits.bos_id)
+    totals = totals.masked_fill(totals.isnan(), -torch.inf)
     first_row = torch.arange(0, sentences * parents, parents, device=log_probs.device).unsqueeze(1)
-    candidates = Extensions(first_row + parent, tokens, totals)
+    candidates = Extensions(first_row + places // vocabulary, places % vocabulary, totals)
 
-    rank = torch.arange(totals.size(1), device=totals.device)
-    ends = tokens == limits.eos_id
-    alive = (rank + rank.numel() * ends).argsort(1)[:, :width]  # the best that do not end
-    lives_on = Extensions(candidates.parents.gather(1, alive), tokens.gather(1, alive), totals.gather(1, alive))
-    ends = (ends & (rank < width)) | (last.unsqueeze(1) & torch.zeros_like(ends).scatter(1, alive, True))
-    return lives_on, Extensions(candidates.parents, tokens, totals.masked_fill(~ends, -torch.inf))
+    ends = candidates.tokens == limits.eos_id
+    alive = ends.sort(stable=True).indices[:, :width]  # the best that do not end
+    lives_on = candidates.map(lambda field: field.gather(1, alive))
+    ends[:, width:] = False
+    return lives_on, replace(candidates, log_probs=totals.masked_fill(~(ends | last.unsqueeze(1)), -torch.inf))
 
 
 @dataclass(frozen=True)
@@ -149,11 +155,11 @@ def beam_search(
         sentences = beam.sentences
         beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty)
         going = (~done).nonzero().squeeze(1)
-        live = live.select(going)
+        if going.numel() < done.numel():
+            beam, live = beam.select(going), live.select(going)
         steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None))
         if not going.numel():
             return _hypotheses(steps, limits, length_penalty, n_best)
-        beam = beam.select(going)
         # each live hypothesis continues the state of its parent, which at the first step is that of its sentence
         one = len(steps) == 1
         state = state.select(going).expand(beam_size) if one else state.select(live.parents.flatten())
@@ -162,29 +168,28 @@ def beam_search(
 
 def _hypotheses(steps: list[_BeamStep], limits: Limits, alpha: float, n_best: int) -> list[list[Hypothesis]]:
     """Follow the parents of the best finished hypotheses back to the start."""
-    parents = [step.live.parents.flatten().tolist() for step in steps]
-    tokens = [step.live.tokens.flatten().tolist() for step in steps]
+    live = Extensions.joined(step.live for step in steps)
+    parents, tokens = live.parents.flatten().tolist(), live.tokens.flatten().tolist()
+    starts = list(accumulate((step.live.tokens.numel() for step in steps), initial=0))  # where those of a step begin
     attention = [None if step.attention is None else step.attention.cpu() for step in steps]
 
     def read(end: int, row: int, token: int, log_probability: float) -> Hypothesis:
         emitted, rows = [token], [row]
-        for step in range(end - 1, -1, -1):
-            emitted.append(tokens[step][row])
-            row = parents[step][row]
+        for start in reversed(starts[:end]):
+            emitted.append(tokens[start + row])
+            row = parents[start + row]
             rows.append(row)
         looked = [weights[row] for weights, row in zip(attention, reversed(rows), strict=False) if weights is not None]
         return Hypothesis.from_emitted(emitted[::-1], log_probability, looked, limits.eos_id, alpha)
 
     found: list[list[tuple[float, int, int, int, float]]] = [[] for _ in range(limits.sentences)]
-    for end, step in enumerate(steps):
-        ended = step.ended
-        where = ended.log_probs.isfinite().nonzero()
-        columns = (
-            step.sentences[where[:, 0]],
-            *(each[where[:, 0], where[:, 1]] for each in (ended.parents, ended.tokens, ended.log_probs)),
-        )
-        for sentence, row, token, total in zip(*(column.tolist() for column in columns), strict=True):
-            found[sentence].append((total / penalty(end + 1, alpha), end, row, token, total))
+    taken = [(end, sentence) for end, step in enumerate(steps) for sentence in step.sentences.tolist()]
+    ended = Extensions.joined(step.ended for step in steps)
+    where, column = (ended.log_probs > -torch.inf).nonzero(as_tuple=True)
+    fields = (each[where, column].tolist() for each in (ended.parents, ended.tokens, ended.log_probs))
+    for place, row, token, total in zip(where.tolist(), *fields, strict=True):
+        end, sentence = taken[place]
+        found[sentence].append((total / penalty(end + 1, alpha), end, row, token, total))
     if not all(found):
         raise no_finite_probability()
     # A stable sort: equal scores stay in the order in which they were found.
