@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import NmtError
 from nmt.search import Limits, beam_search, greedy_search, length_penalty
-from nmt.search.beam import best, best_tokens
+from nmt.search.beam import best
 from nmt.search.interface import AttentionBuffer
 from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
 
@@ -138,13 +138,16 @@ def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels:
     assert best(torch.tensor([[-0.0, 0.0, -0.0]]), 2)[1].tolist() == [[0, 1]]
 
 
-def test_forbidden_tokens_do_not_take_the_places_of_others() -> None:
-    log_probs = torch.tensor([[0.0, -1.0, -2.0, -3.0, float("nan")]])
-    values, tokens = best_tokens(log_probs, 2, (0, 1))
-    permitted = tokens[values.isfinite()].tolist()
-    assert permitted == [2] and not values.isnan().any()  # NaN took one place, the forbidden two
-    values, tokens = best_tokens(log_probs[:, :4], 2, (0, 1))
-    assert tokens[values.isfinite()].tolist() == [2, 3]
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_forbidden_tokens_do_not_take_the_places_of_others(width: int) -> None:
+    found = []
+    for forbidden in (-20.0, 0.0):  # less likely and likelier than all others
+        model = ToyModel(4, 3)
+        model.table[..., [PAD, BOS]] = forbidden
+        start, most = model.start(3), limits([7] * 3)
+        beams = beam_search(model, start, most, beam_size=width, length_penalty=1.0, n_best=width)
+        found.append([*beams, *greedy_search(model, start, most)])
+    assert found[0] == found[1]
 
 
 def test_nothing_follows_an_end_symbol_of_id_0_in_a_vocabulary_smaller_than_the_beam() -> None:

@@ -101,9 +101,9 @@ def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Ten
     two, and is dropped.
     """
     (sentences, parents), vocabulary = beam.log_probs.shape, log_probs.size(1)
-    totals = beam.log_probs.unsqueeze(2) + log_probs.view(sentences, parents, vocabulary)
+    totals = log_probs.view(sentences, parents, vocabulary).add_(beam.log_probs.unsqueeze(2))  # in place: it is large
     for token in limits.forbidden:
-        totals[:, :, token] = -torch.inf
+        totals[:, :, token].fill_(-torch.inf)
     totals, places = best(totals.flatten(1), min(2 * width, parents * vocabulary))  # (B, 2K)
     if (lacking := 2 * width - totals.size(1)) > 0:  # the first step, with a vocabulary smaller than the beam
         totals = functional.pad(totals, (0, lacking), value=-torch.inf)
@@ -237,15 +237,3 @@ def _best_with_ties(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     keys = (ascending << 32) - torch.arange(values.size(1), device=values.device)
     indices = keys.topk(count, dim=1).indices
     return values.gather(1, indices), indices
-
-
-def best_tokens(log_probs: Tensor, count: int, forbidden: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The likeliest tokens of log_probs (R, V): values and ids, (R, C), likeliest first, C at least min(count, V).
-
-    The permitted ones among the first ``count`` are all there; forbidden and NaN values come out as -inf.
-    """
-    values, tokens = best(log_probs, min(count + len(forbidden), log_probs.size(1)))
-    banned = values.isnan()
-    for token in forbidden:
-        banned |= tokens == token
-    return values.masked_fill(banned, -torch.inf), tokens

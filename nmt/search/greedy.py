@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from nmt.errors import ConfigError
-from nmt.search.beam import best_tokens
 from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, Searchable
 
 Chooser = Callable[[Tensor, Tensor, int], Tensor]
@@ -24,8 +23,9 @@ def greedy_search(
     """
 
     def likeliest(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
-        values, tokens = best_tokens(log_probs, 1, limits.forbidden)
-        return tokens.gather(1, values.argmax(1, keepdim=True)).squeeze(1)
+        for token in limits.forbidden:
+            log_probs[:, token].fill_(-torch.inf)
+        return log_probs.max(1).indices  # faster than argmax, and also the first of equals
 
     return follow(model, state, limits, likeliest, alpha=length_penalty, keep_attention=keep_attention)
 

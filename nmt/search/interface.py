@@ -38,7 +38,10 @@ class Searchable(ABC, Generic[S]):
 
     @abstractmethod
     def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
-        """Take one step: previous (R,) -> log-probabilities (R, V), the next state, attention (R, S) or None."""
+        """Take one step: previous (R,) -> log-probabilities (R, V), the next state, attention (R, S) or None.
+
+        The search may write into the log-probabilities.
+        """
 
     def searching(self) -> AbstractContextManager[object]:
         """Return the context in which the methods above are to be called; an ensemble enters those of its members."""
