@@ -16,9 +16,7 @@ def serve(
     model: list[RunPath],
     host: Annotated[str, Value("ADDRESS")] = "127.0.0.1",
     port: Annotated[int, Field(ge=0, le=65535)] = 8000,
-    max_lines: Annotated[int, Field(ge=1, le=10_000)] = 100,
     max_characters: Annotated[int, Field(ge=1, le=100_000)] = 2000,
-    max_waiting: Annotated[int, Field(ge=1, le=100_000)] = 256,
     time_limit: Annotated[float, Field(ge=0.1, le=3600)] = 30.0,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -35,9 +33,7 @@ def serve(
         port: port; 0 takes a free one
 
     Limits:
-        max_lines: maximum number of lines in a request
         max_characters: maximum number of characters in a line
-        max_waiting: maximum number of requests that wait
         time_limit: longest wait for an answer, in seconds
 
     examples:
@@ -52,11 +48,9 @@ def serve(
 
     translate = translating(Translator.load(model, device, precision), decoding)
     limits = Limits(
-        lines=max_lines,
         characters=max_characters,
         shown=max(max_characters, Limits.shown),
         body=max(Limits.body, 4 * max_characters),
-        waiting=max_waiting,
         seconds=time_limit,
     )
     # wrong options are errors now, and the first request finds all warm
