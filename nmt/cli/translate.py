@@ -1,10 +1,11 @@
 """nmt-translate: lines in, translations out."""
 
+import argparse
 import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -40,6 +41,15 @@ MOST_PICTURES = 100
 """Lines of which --pictures draws the attention."""
 
 
+def shard_of(text: str) -> tuple[int, int]:
+    """Parse I/N, with I from 1 to N."""
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
+    return int(index), int(count)
+
+
+Shard = Annotated[tuple[int, int], Value("I/N", parse=shard_of)]
 Pictures = Annotated[str, Value("DIR", written=True, endings=("/line-001.png",))]
 
 
@@ -53,6 +63,7 @@ def translate(
     alignments: OutputFile | None = None,
     attention: OutputFile | None = None,
     pictures: Pictures | None = None,
+    shard: Shard | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
     sampling_temperature: Annotated[float, Field(ge=0)] | None = None,
@@ -73,6 +84,7 @@ def translate(
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
+        shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:
         sampling_temperature: sample with this temperature; 1 keeps the model's probabilities, lower values favor
@@ -90,6 +102,8 @@ def translate(
     if sampling and sampling_temperature is None:
         flags = ", ".join(f"--{key.replace('_', '-')}" for key in sampling)
         raise ConfigError(f"{flags}: has no effect without sampling; add --sampling-temperature 1")
+    if shard and (input is None or not Path(input).is_file()):
+        raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
     written = {"--output": output, "--alignments": alignments, "--attention": attention}
     if input is None:
         paths = [NamedPath(name, path, written=True) for name, path in written.items() if path]
@@ -110,20 +124,24 @@ def translate(
         decoding = {"beam_size": 1, **decoding, "sampling": Sampling(sampling_temperature, **sampling)}
     search = SearchOptions.from_config(translator.decoding, n_best=n_best, attention=any(drawn.values()), **decoding)
     typed = input is None and sys.stdin.isatty()
-    total = count_lines(input)
+    begin, end = 0, count_lines(input)
+    if shard is not None and end is not None:
+        begin, end = (end * place // shard[1] for place in (shard[0] - 1, shard[0]))
     form = format_scored if scores else format_text
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
+    origin = {"shard": shard, "precision": str(translator.precision)}
     with ExitStack() as stack:
-        outputs, done = _open(forms, model, input, search, str(translator.precision), stack)
+        outputs, done = _open(forms, model, input, search, origin, stack)
+        begin += done
         translations = translate_watched(
             translator,
-            islice(with_prompt(lines) if typed else lines, done, None),
+            islice(with_prompt(lines) if typed else lines, begin, end),
             search,
             source=name,
             typed=typed,
-            first=done + 1,
+            first=begin + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
-            total=None if total is None else total - done,
+            total=None if end is None else end - begin,
         )
         for number, translation in enumerate(translations, 1):
             hypotheses = [*translation.hypotheses, *[MISSING] * (n_best - len(translation.hypotheses))]
@@ -196,7 +214,7 @@ def _open(
     runs: Sequence[str],
     text: str | None,
     options: "SearchOptions",
-    precision: str,
+    origin: Mapping[str, Any],
     stack: ExitStack,
 ) -> tuple[list[Output], int]:
     """Open all outputs; return them, and how many lines of the input they already have translations of.
@@ -209,6 +227,6 @@ def _open(
         return open_outputs(forms, stack), 0
     from nmt.translation.files import growing, made_from  # noqa: PLC0415  (slow to import)
 
-    made = made_from(runs, [text], options) | {"precision": precision, "outputs": [form.__name__ for _, form in given]}
+    made = made_from(runs, [text], options) | {**origin, "outputs": [form.__name__ for _, form in given]}
     done, files = stack.enter_context(growing([path for path, _ in given], options.n_best, made, say))
     return [Output(path, file, form) for (path, form), file in zip(given, files, strict=True)], done
