@@ -53,8 +53,14 @@ def trainer_of(configuration: Config, world: World) -> Trainer:
     nowhere, prepared = RunDirectory("nowhere"), prepare(configuration)
     torch.manual_seed(1)
     model = build_model(configuration.model, *prepared.tokenizers.sizes)
-    log = Log(nowhere, lambda line: None, world=OfTwo(1))
+    log = Log(nowhere, lambda line: None, world=Silent())
     return make_trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
+
+
+class Silent(World):
+    """One process that writes nothing."""
+
+    writes = False
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------
