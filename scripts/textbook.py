@@ -190,7 +190,7 @@ def measured() -> list[dict[str, Any]]:
 
 def table() -> str:
     """The claims with their verdicts, in Markdown."""
-    heads = ["| claim | source | compared | gain | margin | verdict |", "|---|---|---|---|---|---|"]
+    heads = ["| claim | source | compared | gain | verdict |", "|---|---|---|---|---|"]
     return "\n".join([*heads, *(f"| {' | '.join(cells(each))} |" for each in measured())]) + "\n"
 
 
@@ -201,8 +201,8 @@ def cells(each: Mapping[str, Any]) -> tuple[str, ...]:
     beams = [f", beam {beam}" for beam in each["beams"] or ()] or ["", ""]
     compared = " – ".join(f"`{name}`{beam}" for name, beam in zip(each["compared"], beams, strict=True))
     judged = f"[{verdict(found, margin)}](figures/textbook/{each['name']}.json)"
-    shown = f"{mean} [{low}, {high}] {score.unit}"
-    return each["text"], each["source"], compared, shown, f"{margin:g}", judged
+    shown = f"{mean} [{low}, {high}] {score.unit}" + (f", margin {margin:g}" if margin != 1 else "")
+    return each["text"], each["source"], compared, shown, judged
 
 
 def picture(claims: Sequence[Mapping[str, Any]]) -> bytes:
