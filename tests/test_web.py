@@ -50,28 +50,32 @@ def ask(task: str, **request: Any) -> Any:
 
 
 def steps(
-    model: Seq2Seq, sections: dict[str, Any], file: Path, source: list[int], target: list[int]
+    model: Seq2Seq, sections: dict[str, Any], file: Path, source: list[int], target: list[int], bits: int
 ) -> list[dict[str, Any]]:
-    """What the engine makes of each step, from weights in fp32."""
-    save_tensors(unshared(model.float().state_dict()), file)
+    """What the engine makes of each step, from weights in fp32 or rounded to 12 bits."""
+    weights = unshared(model.float().state_dict())
+    save_tensors(quantized(weights) if bits == 12 else weights, file)
     section = model_config(**sections).model_dump(include={"encoder", "decoder", "attention"})
     found: list[dict[str, Any]] = ask("steps", model=section, weights=str(file), source=source, target=target)
     return found
 
 
+@pytest.mark.parametrize(("bits", "bound"), [(32, 1e-5), (12, 0.05)])
 @pytest.mark.parametrize("variant", SYSTEMS)
-def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tmp_path: Path) -> None:
+def test_log_probabilities_and_weights_are_those_of_the_network(
+    variant: str, bits: int, bound: float, tmp_path: Path
+) -> None:
     sections = SYSTEMS[variant]
     model, source, target = small_model(**sections), [4, 7, 5, 10, 6, 3], [2, 5, 12, 4]
     logits, weights = forward(model, torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([target]))
-    found = steps(model, sections, tmp_path / "model.safetensors", source, target)
+    found = steps(model, sections, tmp_path / "model.safetensors", source, target, bits)
     expected = logits.log_softmax(-1)[0].float()
-    torch.testing.assert_close(torch.tensor([step["logProbs"] for step in found]), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.tensor([step["logProbs"] for step in found]), expected, rtol=0, atol=bound)
     if weights is None:
         assert all(step["weights"] is None for step in found)
     else:
         got = torch.tensor([step["weights"] for step in found], dtype=torch.float32)
-        torch.testing.assert_close(got, weights[0].float(), rtol=0, atol=1e-5)
+        torch.testing.assert_close(got, weights[0].float(), rtol=0, atol=bound)
 
 
 @pytest.mark.parametrize("variant", ["transformer", "transformer encoder, recurrent decoder"])
