@@ -183,6 +183,26 @@ def test_coverage_is_the_sum_of_the_weights(page: Page, live: Path, translate: T
     np.testing.assert_allclose(found, expected.sum(axis=0), atol=0.1)
 
 
+@pytest.mark.parametrize("system", [LUONG, VECTOR])
+def test_the_nearest_pieces_are_those_of_the_network(
+    page: Page, live: Path, runs: dict[str, Path], translate: Translate, system: str
+) -> None:
+    run = load_run(runs[system], torch.device("cpu"))
+    source, target = run.tokenizers.source, run.tokenizers.target
+    ids = [*source.encode([LINE])[0], source.eos_id]
+    before = [target.bos_id, target.piece_id(translate(LINE, system).pieces[0])]
+    memory = run.model.encode(torch.tensor([ids]), torch.tensor([len(ids)]))
+    readouts, _ = run.model.unroll(torch.tensor([before]), memory)
+    cosines = torch.cosine_similarity(readouts[0, 1], run.model.output.weight, dim=-1)
+    cosines[[target.pad_id, target.bos_id]] = -1
+    opened(page, live, at(system=system, look="states", unit="pieces", step=2))
+    shown = page.texts(f"{PANEL} .states section:first-child bdi")
+    values = [float(text.replace("−", "-")) for text in page.texts(f"{PANEL} .states section:first-child .count")]
+    np.testing.assert_allclose(values, cosines.topk(6).values.detach(), atol=0.02)
+    own = cosines[[target.piece_id(piece) for piece in shown]]
+    np.testing.assert_allclose(values, own.detach(), atol=0.02)
+
+
 @pytest.mark.parametrize(
     "line", ["", "   ", "😀😀 oak", "x" * 3000, "oak " * 1000, "\u202eevil \u0000", HEADS], ids=str.__len__
 )
@@ -299,7 +319,7 @@ def test_where_hypotheses_part_and_die(page: Page, live: Path) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("look", ["weights", "beam", "leave", "cover"])
+@pytest.mark.parametrize("look", ["weights", "beam", "leave", "cover", "states"])
 def test_axe_finds_no_serious_fault(page: Page, live: Path, theme: str, look: str) -> None:
     axe_source()
     width = 390 if theme == "dark" else 1280

@@ -1,6 +1,6 @@
 // How much of the source was read, and how sharply: the sum of each source word's weights, each output word's entropy.
 
-import { element } from "../../web/parts/dom.js";
+import { decimal, element } from "../../web/parts/dom.js";
 import { columnsOf } from "../../web/parts/model.js";
 import { mean } from "../../web/parts/numbers.js";
 
@@ -37,11 +37,15 @@ export function coverageView() {
  * @param {number[]} values
  * @param {number} most the value of a full bar
  */
-function bars(title, note, words, values, most) {
+export function bars(title, note, words, values, most) {
   const items = words.map((word, k) => [
     element("bdi", {}, word),
-    element("span", { class: "bar", "aria-hidden": "true", css: { "--w": Math.min(values[k] / most, 1) } }),
-    element("span", { class: "count" }, values[k].toFixed(2)),
+    element("span", {
+      class: "bar",
+      "aria-hidden": "true",
+      css: { "--w": Math.min(Math.max(values[k] / most, 0), 1) },
+    }),
+    element("span", { class: "count" }, decimal(values[k], 2)),
   ]);
   const rows = items.map((item) => element("li", {}, item));
   const list = element("ol", { class: "bars" }, rows);

@@ -14,6 +14,7 @@ import { formatState } from "./state.js";
  * @property {Translation} translation
  * @property {BeamStep[]} beam
  * @property {{pieces: string[], alpha: number}} search pieces by id, exponent of the length penalty
+ * @property {Translator} translator
  * @property {number} milliseconds
  *
  * @typedef {Reading & Search} LiveReading
@@ -97,6 +98,7 @@ export function liveReading(translator, text, { beam, prefix, clamps }, language
     translation,
     beam: steps,
     search: { pieces: translator.target.pieces, alpha: translator.config.decoding.length_penalty },
+    translator,
     milliseconds: performance.now() - began,
   };
 }

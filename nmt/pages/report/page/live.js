@@ -13,6 +13,7 @@ import { liveReading, translators, wellFormed } from "./engines.js";
 import { leaveView, withoutEachWord } from "./leave.js";
 import { translationRow } from "./rows.js";
 import { choice, formatState, numberIn } from "./state.js";
+import { statesView } from "./states.js";
 
 const BEAMS = ["5", "1", "2", "3", "10"];
 const LOOKS = [
@@ -20,6 +21,7 @@ const LOOKS = [
   ["beam", "Beam"],
   ["leave", "Leave a word out"],
   ["cover", "Coverage"],
+  ["states", "States"],
 ];
 
 /**
@@ -78,6 +80,7 @@ export function livePanel(report, go) {
     beam: beamView((prefix) => go({ prefix: prefix.join(" "), step: "" })),
     leave: leaveView(),
     cover: coverageView(),
+    states: statesView(),
   };
   const below = element(
     "div",
@@ -213,6 +216,7 @@ export function livePanel(report, go) {
         shortened().map((each) => answers.get(requestKey(each))),
       );
     if (lookedAt() === "cover") views.cover.draw(model);
+    if (lookedAt() === "states") views.states.draw(model, found.reading);
   }
 
   /** @param {LiveReading} reading @param {LiveRequest} request */

@@ -6,7 +6,7 @@
 
 import { Attention, weighted } from "./attention.js";
 import { makeCell } from "./cells.js";
-import { added, joined, logSoftmax, Part, tabulated } from "./weights.js";
+import { added, dot, joined, logSoftmax, Part, tabulated } from "./weights.js";
 
 /**
  * @typedef {import("./cells.js").Recurrence} Recurrence
@@ -34,6 +34,7 @@ import { added, joined, logSoftmax, Part, tabulated } from "./weights.js";
  * @property {Float32Array} logProbs of the pieces that may follow
  * @property {State} state
  * @property {Float32Array} [weights] of the source pieces
+ * @property {Float32Array} [readout] what the output layer reads, where that is one vector
  * @property {[string, number][]} [likely] pieces that may follow, with their probabilities
  */
 
@@ -209,9 +210,18 @@ export class Network {
   step(previous, states, clamped = []) {
     const read = this.decoder.step(previous, states, clamped);
     const logits = this.output.all(read.map(({ readout }) => readout));
-    return read.map(({ every, state, weights }, r) => {
-      const logProbs = every && weights ? this.#mixture(every, weights) : logSoftmax(logits[r]);
-      return { logProbs, state, weights };
+    return read.map(({ readout, every, state, weights }, r) => {
+      if (every && weights) return { logProbs: this.#mixture(every, weights), state, weights };
+      return { logProbs: logSoftmax(logits[r]), state, weights, readout };
+    });
+  }
+
+  /** The cosine of a readout with each piece's row of the output layer. @param {Float32Array} readout */
+  cosines(readout) {
+    const { weight, outputs, inputs } = this.output;
+    return Float32Array.from({ length: outputs }, (_, id) => {
+      const row = weight.subarray(id * inputs, (id + 1) * inputs);
+      return dot(row, readout) / Math.sqrt(dot(row, row) * dot(readout, readout));
     });
   }
 

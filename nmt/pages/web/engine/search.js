@@ -20,6 +20,7 @@
  * @property {number} length pieces
  * @property {State} state after the piece before the last
  * @property {Float32Array} [weights] that the last piece was written with
+ * @property {Float32Array} [readout] from which the last piece was chosen
  * @property {[string, number][]} [likely] pieces that were likely in place of the last
  * @property {boolean} ended
  *

@@ -143,4 +143,17 @@ export class Translator {
       cut,
     };
   }
+
+  /**
+   * The pieces whose rows of the output layer are nearest to what it reads, with their cosines.
+   *
+   * @param {Float32Array} readout
+   * @param {number} count
+   * @returns {[string, number][]} nearest first
+   */
+  nearest(readout, count) {
+    const cosines = this.network.cosines(readout);
+    const ids = likeliest(cosines, count, [this.target.pad, this.target.bos]);
+    return ids.map((id) => [this.target.pieces[id], cosines[id]]);
+  }
 }
