@@ -37,7 +37,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, attention in ((LUONG, "bahdanau"), (VECTOR, "none")):
         quick = {"batch_tokens": 400, "optimizer": {"learning_rate": 5e-3}, "validation": {"every": 120}}
         options = config(folder, attention, output=attention, updates=120, **quick)
-        train(options)
+        data = options.data.model_copy(update={"reverse_source": attention == "none"})
+        train(options.model_copy(update={"data": data}))
         made[name] = folder / attention
     return made
 

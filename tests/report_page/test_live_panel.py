@@ -10,11 +10,13 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pytest
 import torch
+from numpy.linalg import norm
 from selenium.webdriver.common.keys import Keys
 
+from nmt.model import Memory
 from nmt.pages.report.rendering import render
 from nmt.pages.web.exporting import exported
-from nmt.runs.loading import load_run
+from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 from tests.browser import Page, axe_source
@@ -183,24 +185,60 @@ def test_coverage_is_the_sum_of_the_weights(page: Page, live: Path, translate: T
     np.testing.assert_allclose(found, expected.sum(axis=0), atol=0.1)
 
 
+def bars(page: Page, section: int) -> list[float]:
+    """The numbers beside the bars of a section of the states."""
+    texts = page.texts(f"{PANEL} .states section:nth-child({section}) .count")
+    return [float(text.replace("−", "-")) for text in texts]
+
+
+def remembered(run: LoadedRun, line: str) -> Memory:
+    """What the network remembers of a line."""
+    source = run.tokenizers.source
+    ids = source.encode([line])[0][:: -1 if run.config.data.reverse_source else 1]
+    return run.model.encode(torch.tensor([[*ids, source.eos_id]]), torch.tensor([len(ids) + 1]))
+
+
 @pytest.mark.parametrize("system", [LUONG, VECTOR])
 def test_the_nearest_pieces_are_those_of_the_network(
     page: Page, live: Path, runs: dict[str, Path], translate: Translate, system: str
 ) -> None:
     run = load_run(runs[system], torch.device("cpu"))
-    source, target = run.tokenizers.source, run.tokenizers.target
-    ids = [*source.encode([LINE])[0], source.eos_id]
+    target = run.tokenizers.target
     before = [target.bos_id, target.piece_id(translate(LINE, system).pieces[0])]
-    memory = run.model.encode(torch.tensor([ids]), torch.tensor([len(ids)]))
-    readouts, _ = run.model.unroll(torch.tensor([before]), memory)
+    readouts, _ = run.model.unroll(torch.tensor([before]), remembered(run, LINE))
     cosines = torch.cosine_similarity(readouts[0, 1], run.model.output.weight, dim=-1)
     cosines[[target.pad_id, target.bos_id]] = -1
     opened(page, live, at(system=system, look="states", unit="pieces", step=2))
     shown = page.texts(f"{PANEL} .states section:first-child bdi")
-    values = [float(text.replace("−", "-")) for text in page.texts(f"{PANEL} .states section:first-child .count")]
+    values = bars(page, 1)
     np.testing.assert_allclose(values, cosines.topk(6).values.detach(), atol=0.02)
     own = cosines[[target.piece_id(piece) for piece in shown]]
     np.testing.assert_allclose(values, own.detach(), atol=0.02)
+
+
+@pytest.mark.parametrize("system", [LUONG, VECTOR])
+def test_bars_show_how_far_each_word_moves_the_encoder(
+    page: Page, live: Path, runs: dict[str, Path], system: str
+) -> None:
+    line = "oak elmash yew"
+    run = load_run(runs[system], torch.device("cpu"))
+    pieces = run.tokenizers.source.pieces(run.tokenizers.source.encode([line])[0])
+    end = len(pieces)
+    starts = [place for place, piece in enumerate(pieces) if piece.startswith("▁")]
+    words = [list(each) for each in np.split(np.arange(end + 1), [*starts[1:], end])]
+    assert max(map(len, words)) > 1
+    if run.config.data.reverse_source:
+        words[:-1] = [[end - 1 - place for place in reversed(word)] for word in words[:-1]]
+    annotations = np.pad(remembered(run, line).annotations[0].detach().numpy(), ((1, 1), (0, 0)))  # zeros around them
+    forward, backward = np.split(annotations, 2, axis=-1)
+    read = [
+        [(forward[word[0]], forward[word[-1] + 1]) for word in words],
+        [(backward[word[-1] + 2], backward[word[0] + 1]) for word in words],
+    ]
+    opened(page, live, at(line, system=system, look="states"))
+    for section, states in enumerate(read, 2):
+        moved = [norm(after - before) / (norm(after) + norm(before)) for before, after in states]
+        np.testing.assert_allclose(bars(page, section), moved, atol=0.02)
 
 
 @pytest.mark.parametrize(
