@@ -242,7 +242,7 @@ def test_bars_show_how_far_each_word_moves_the_encoder(
 
 
 @pytest.mark.parametrize(
-    "line", ["", "   ", "😀😀 oak", "x" * 3000, "oak " * 1000, "\u202eevil \u0000", HEADS], ids=str.__len__
+    "line", ["", "   ", "\u200b", "😀😀 oak", "x" * 3000, "oak " * 1000, "\u202eevil \u0000", HEADS], ids=str.__len__
 )
 def test_any_text_has_an_answer_or_a_clear_refusal(page: Page, live: Path, line: str) -> None:
     opened(page, live, "#translate")

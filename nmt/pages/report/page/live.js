@@ -186,8 +186,8 @@ export function livePanel(report, go) {
 
   function draw() {
     const request = changed();
-    const blank = !source().trim();
     const found = answers.get(requestKey(request));
+    const blank = !source().trim() || found?.reading?.chosen.length === 0; // a text of invisible characters
     const plain = answers.get(requestKey(free(request.system)))?.reading;
     note.textContent = `On the right the log-probability. Underlined words differ from those of ${request.system}.`;
     refill(
