@@ -152,6 +152,51 @@ def test_a_candidate_is_a_branch(page: Page, live: Path) -> None:
     )
 
 
+def tab(page: Page, selector: str, *, back: bool = False) -> None:
+    """Press Tab until an element of the panel has the focus."""
+    for _ in range(60):
+        page.keys(Keys.TAB, held=Keys.SHIFT if back else None)
+        if page.js("return document.activeElement.matches(arguments[0])", f"{PANEL} {selector}"):
+            return
+    raise AssertionError(f"Tab does not reach {selector}")
+
+
+def test_all_of_the_panel_is_reached_by_keyboard(page: Page, live: Path) -> None:
+    opened(page, live, at("oak", beam=3, unit="pieces"))
+    tab(page, "textarea")
+    page.keys(" elm ash")
+    page.until("return location.hash.includes('ash')")
+    settled(page)
+    tab(page, "input[type=text]")
+    page.keys("ASH")
+    page.until("return location.hash.includes('prefix=')")
+    settled(page)
+    tab(page, ".candidates button")
+    tab(page, ".look input")
+    tab(page, ".heat td")
+    page.keys(Keys.ARROW_RIGHT)
+    tab(page, ".clamp input")
+    page.keys(Keys.END)
+    page.until("return location.hash.includes('clamps=')")
+    settled(page)
+    for taken_back in ("clamps", "prefix"):
+        tab(page, ".changes button", back=True)
+        page.keys(Keys.ENTER)
+        page.until("return !location.hash.includes(`${arguments[0]}=`)", taken_back)
+        settled(page)
+    tab(page, ".look input")
+    page.keys(Keys.ARROW_RIGHT)
+    tab(page, ".node")
+    page.keys(Keys.ARROW_RIGHT, Keys.ENTER)
+    page.until("return location.hash.includes('prefix=')")
+    settled(page)
+    tab(page, ".look input", back=True)
+    for view in ("leave", "cover", "states"):
+        page.keys(Keys.ARROW_RIGHT)
+        page.until("return location.hash.includes('look=' + arguments[0])", view)
+    assert page.find(f"{PANEL} .states").is_displayed()
+
+
 def test_the_beam_is_a_tree(page: Page, live: Path, translate: Translate) -> None:
     opened(page, live, at(beam=3, look="beam"))
     best = translate(LINE, beam=3)
