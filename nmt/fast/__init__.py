@@ -51,7 +51,7 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") ->
     if twin is not None:
         return twin(model, model.decoder, precision)
     if precision == torch.int8:
-        decoder = "a built-in recurrent decoder without layer normalization and coverage"
+        decoder = "a built-in recurrent decoder without layer normalization, coverage or exact marginal"
         raise ConfigError(f"precision: int8 needs {decoder}; use fp32 or bf16")
     return PlainSearch(model, precision)
 

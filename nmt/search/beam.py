@@ -75,8 +75,8 @@ def beam_step(
     """Extend each live hypothesis by one token, to ``length`` tokens.
 
     log_probs: a row for each live hypothesis, (R, V), or (B, V) at the first step; ``width`` is K. Returns the beam,
-    its live hypotheses (B, K), the finished ones (B, at most 2K; -inf where a place is empty), and which sentences are
-    done (B,).
+    its live hypotheses (B, K), the finished ones (B, 2K; -inf where a place is empty), and which sentences are done
+    (B,). ``log_probs`` is overwritten.
     """
     last = beam.max_lengths <= length
     live, ended = _extend(beam, log_probs, limits, width, last)
@@ -104,11 +104,11 @@ def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Ten
     totals = log_probs.view(sentences, parents, vocabulary).add_(beam.log_probs.unsqueeze(2))  # in place: it is large
     for token in limits.forbidden:
         totals[:, :, token].fill_(-torch.inf)
+    totals.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)  # NaN would rank above every number
     totals, places = best(totals.flatten(1), min(2 * width, parents * vocabulary))  # (B, 2K)
-    if (lacking := 2 * width - totals.size(1)) > 0:  # the first step, with a vocabulary smaller than the beam
+    if (lacking := 2 * width - totals.size(1)) > 0:  # the first step, with a vocabulary of fewer than 2K
         totals = functional.pad(totals, (0, lacking), value=-torch.inf)
         places = functional.pad(places, (0, lacking), value=limits.bos_id)
-    totals = totals.masked_fill(totals.isnan(), -torch.inf)
     first_row = torch.arange(0, sentences * parents, parents, device=log_probs.device).unsqueeze(1)
     candidates = Extensions(first_row + places // vocabulary, places % vocabulary, totals)
 
