@@ -80,6 +80,9 @@ RECURRENT: dict[str, dict[str, Any]] = {
     ),
     "one direction": recurrent({"directions": "forward"}, {}, BAHDANAU),
     "hard": {"attention": AFTER | {"hard": {"type": "marginal"}}},
+    "hard, deep, local": recurrent(
+        {}, {"layers": 2}, AFTER | {"hard": {"type": "marginal"}, "scope": {"type": "local_m", "window": 1}}
+    ),
     "hard by gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
     "hard by reinforce": {"attention": LUONG | {"hard": {"type": "reinforce"}}},
     "hard by reinforce, unfed": {"attention": AFTER | {"hard": {"type": "reinforce"}}},
