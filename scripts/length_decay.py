@@ -36,10 +36,6 @@ CURVES = {
     "length_decay_family": ["length_decay_test_lenstrat", "length_decay_family"],
 }
 """The files of numbers of each figure; where there are several, only of systems trained on the longer sentences."""
-CAPTION = (
-    "Vertical lines: the longest training sentences, 30 words (dotted systems) or 50 (solid). One seed each. "
-    "Bands: 95% bootstrap intervals over sentences."
-)
 
 
 def draw(rows: list[dict[str, str]]) -> bytes:
@@ -51,7 +47,8 @@ def draw(rows: list[dict[str, str]]) -> bytes:
     with style():
         figure = Figure(figsize=(7.5, 6.8), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(4, 1.3, 1))
-        for end in {name.rpartition("-")[2] for name in systems}:
+        ends = {name.rpartition("-")[2] for name in systems}
+        for end in ends:
             for axes in (upper, middle):
                 axes.axvline(float(end) + 0.5, color=GREY, linewidth=0.8)
         for number, (name, each) in enumerate(systems.items()):
@@ -72,7 +69,10 @@ def draw(rows: list[dict[str, str]]) -> bytes:
         draw_counts(lower, counts, spans)
         label_lengths(lower, lengths, spans, "words")
         figure.align_ylabels()
-        write_caption(figure, [f"test_lenstrat.en: {sum(counts):,} sentences. {CAPTION}"])
+        trained = "30 words (dotted systems) or 50 (solid)" if len(ends) > 1 else f"{min(ends)} words"
+        caption = f"Vertical lines: the longest training sentences, {trained}. One seed each."
+        bands = "Bands: 95% bootstrap intervals over sentences."
+        write_caption(figure, [f"test_lenstrat.en: {sum(counts):,} sentences. {caption} {bands}"])
         return png(figure)
 
 

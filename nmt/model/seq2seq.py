@@ -17,7 +17,10 @@ from nmt.model.records import Memory, State, source_mask
 
 
 class Network(Protocol):
-    """The interface of a network, and of its fast twin, for training and forced decoding."""
+    """The interface of a network, and of its fast twin, for training and forced decoding.
+
+    Of the exact marginal a readout has a row for each source position, (S, O + 1): see ``nmt.model.hard``.
+    """
 
     output: nn.Linear
     """From readouts (..., O) to logits (..., V)."""
