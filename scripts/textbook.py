@@ -219,7 +219,7 @@ def picture(claims: Sequence[Mapping[str, Any]]) -> bytes:
         axes.axvspan(-1, 1, color="#EEEEEE")
         axes.set_xscale("symlog", linthresh=2)
         axes.set_xticks(TICKS, map(str, TICKS))
-        axes.set_xlabel("gain / margin\n(green: holds, orange: does not hold)")
+        axes.set_xlabel("gain / margin\n(green: holds,\norange: does not hold)")
         return png(figure)
 
 
