@@ -1,6 +1,7 @@
 """nmt-score: the probabilities of given translations."""
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.forced import ForcedDecoding, Warn
+
+SCORED = re.compile(r"-?\d+\.\d+\t")
+"""The beginning of a line of ``nmt-translate --scores``."""
 
 
 def score(
@@ -87,6 +91,9 @@ def score(
     def warn_reverse(side: str, pair: int, problem: str) -> None:
         warn("target" if side == "source" else "source", pair, f"{reverse_model}: {problem}")
 
+    if Path(target).is_file() and {bool(SCORED.match(line)) for line in read_lines(target)} == {True}:
+        problem = "has scores, as nmt-translate --scores writes; remove them with: cut -f 2-"
+        warnings.warn(f"{target}: {problem}", NmtWarning, stacklevel=2)
     place = resolve_device(device)
 
     def decode(path: str, pairs: Iterator[Pair], warn: "Warn") -> "Iterator[tuple[Pair, ForcedDecoding]]":

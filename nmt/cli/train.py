@@ -1,5 +1,6 @@
 """nmt-train: from raw text to a trained run."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,7 +61,7 @@ def train(
                 same = "nmt-train" if world.size == 1 else "the same torchrun command and"
                 say(Result(f"stopped; continue with: {same} {shlex.join(['--resume', '--output', run])}"))
             return stop.exit_code
-        if world.writes:
+        if world.writes and "NMT_EXPERIMENT" not in os.environ:  # an experiment goes on by itself
             commands = [["nmt-translate", "--model", run], ["tensorboard", "--logdir", run]]
             if loaded.data.test is not None:
                 commands.insert(1, ["nmt-report", run, "--output", f"{run}.html"])

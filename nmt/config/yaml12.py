@@ -65,7 +65,8 @@ def parse_yaml(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError(f"{name}: {place}{error.problem}") from None
+        advice = "; indent with spaces" if "'\\t' that cannot start" in str(error.problem) else ""
+        raise ConfigError(f"{name}: {place}{error.problem}{advice}") from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{name}: a value cannot be read: {error}") from None
 

@@ -94,8 +94,8 @@ def refuse_other_config(
         raise ConfigError(
             *changed,
             f"{run.path}: a run resumes with the configuration it started with, but for learning rate, schedule, "
-            f"batch size, dropout, patience and length; restore it, or train another run, without --resume: "
-            f"nmt-train --config {run.config} --output NEW",
+            f"batch size, dropout, patience and length; restore it (--config can be left out), or train another run, "
+            f"without --resume: nmt-train --config {run.config} --output NEW",
         )
 
 

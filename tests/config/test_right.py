@@ -112,6 +112,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00'"),
         ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
         ("seed: 1\ndata: 2\nseed: 3\n", "line 3, column 1: key 'seed' is repeated"),
+        ("a:\n\tb: 1\n", "line 2, column 1: found character '\\t' that cannot start any token; indent with spaces"),
         ("seed: 1\n5: 2\n", "line 2, column 1: a key that is not text"),
         ("a: !!python/object/apply:os.system [ls]\n", "line 1, column 4: could not determine a constructor"),
         ("#" * (LARGEST_YAML + 1), f"larger than {LARGEST_YAML} bytes"),

@@ -52,7 +52,8 @@ def test_another_configuration_is_refused(train: Train, run: Path) -> None:
     changed = settings("seed=2", "model.attention={type: none}", "training.label_smoothing=0.1")
     for more in BOTH:
         [*problems, advice] = refused(train("--output", run, "--resume", *changed, *more))
-        assert problems == DIFFERENCES and f"without --resume: nmt-train --config {run}/config.yaml --output" in advice
+        assert problems == DIFFERENCES and "restore it (--config can be left out), or" in advice
+        assert f"without --resume: nmt-train --config {run}/config.yaml --output" in advice
     for key in ("length_penalty", "max_source", "max_length_factor"):  # they change the BLEU of validations
         [difference, _] = refused(train("--output", run, "--resume", *settings(f"decoding.{key}=3")))
         assert difference.startswith(f"decoding.{key} was ")

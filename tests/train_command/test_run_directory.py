@@ -14,7 +14,9 @@ from tests.small_run import metrics, options
 from tests.train_command.conftest import Train, refused, write_config
 
 
-def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(train: Train, tmp_path: Path) -> None:
+def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = tmp_path / "a run"
     code, err = train("--output", run, "--set", "training.updates=2", "--set", "evaluation.bootstrap=5")
     assert code == 0
@@ -30,6 +32,8 @@ def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(tr
     assert all(str(run) in words for words in typed)
     for module, words in ((translate, typed[0]), (report, typed[1])):
         module.main.parser().parse_args(words[1:])
+    monkeypatch.setenv("NMT_EXPERIMENT", "1")
+    assert "next:" not in train("--output", run, "--overwrite", "--set", "training.updates=2")[1]
     code, err = train("--output", run, "--overwrite", "--quiet", "--set", "training.updates=2")
     assert code == 0
     test, best = err.splitlines()
