@@ -235,9 +235,15 @@ def test_an_experiment_by_its_file_and_by_its_directory(folder: Path, tmp_path: 
     _, by_file = report(tmp_path, str(tmp_path / "experiment.yaml"))
     assert [each["name"] for each in by_file["systems"]] == ["none"] and by_file["title"] == "experiment"
     assert [row["high"] for row in by_file["systems"][0]["length"]][:-1] == [2, 3], "the bins of the experiment"
-    _, by_folder = report(tmp_path, str(folder / "runs"))
-    assert [each["name"] for each in by_folder["systems"]] == ["heads", "none", "transformer"]
-    assert by_folder["title"] == "runs"
+    for content, order in (
+        ("", ["heads", "none", "transformer"]),
+        ("none\ntest,heads", ["none", "heads", "transformer"]),
+    ):
+        (folder / "runs/results.csv").write_text(f"test,system\ntest,{content}\n", "utf-8")
+        _, by_folder = report(tmp_path, str(folder / "runs"))
+        assert [each["name"] for each in by_folder["systems"]] == order
+        assert by_folder["title"] == "runs"
+    (folder / "runs/results.csv").unlink()
 
 
 def changed_run(folder: Path, run: Path, changes: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ MIN_SENTENCES = 30
 """A bin with fewer sentences is drawn hollow by default: its mean is weak evidence."""
 LEAST_BLEU = 2.0
 """Below this BLEU, differences say nothing about systems that have been trained."""
-UNTRAINED = f"below {LEAST_BLEU:g} BLEU: not trained enough to compare"
+UNTRAINED = f"below {LEAST_BLEU:g} BLEU: too low to compare"
 SEED = 1
 """Seed of the bootstrap: intervals are reproducible, and all systems share their resamples."""
 PERCENTILES = (2.5, 97.5)

@@ -45,10 +45,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="package")
 def live(runs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a report in which these runs translate."""
+    """The page of a report in which these runs translate; the systems without attention come last."""
     file = tmp_path_factory.mktemp("report") / "live.html"
     engines = {name: exported(load_run(run, torch.device("cpu"))) for name, run in runs.items()}
-    file.write_text(render(replace(REPORT, engines={**REPORT.engines, **engines})), encoding="utf-8")
+    report = replace(REPORT, systems=REPORT.systems[::-1], engines={**REPORT.engines, **engines})
+    file.write_text(render(report), encoding="utf-8")
     return file
 
 

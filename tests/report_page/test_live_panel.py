@@ -56,6 +56,7 @@ def settled(page: Page) -> None:
 
 def test_every_system_translates_while_somebody_types(page: Page, live: Path, translate: Translate) -> None:
     opened(page, live, "#translate")
+    assert page.texts(f"{PANEL} [aria-current] a") == [LUONG], "the first with attention"
     box = page.find(f"{PANEL} textarea")
     for line in (LINE, "<b>fir</b> box", "bay"):
         box.clear()

@@ -40,7 +40,7 @@ class About:
     runs: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """For the files of numbers: the run of each seed, by system; none for a file of translations."""
     untrained: Sequence[str] = ()
-    """The systems that are not trained enough to compare."""
+    """The systems whose BLEU is too low to compare."""
 
     def caption(self, counts: Sequence[int], several_seeds: bool = False) -> list[str]:
         """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""

@@ -167,7 +167,7 @@ def _sentences(
 
 
 def findings(systems: Sequence[SystemScores], compared: Sequence[Comparison]) -> list[str]:
-    """Say which of the two best systems is better and by how much, and which systems are not trained enough."""
+    """Say which of the two best systems is better and by how much, and whose BLEU is too low to compare."""
     scores = sorted(systems, key=lambda each: -each.bleu.value)
     best = {each.name for each in scores[:2] if each.comparable}
     found = []

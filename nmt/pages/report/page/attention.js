@@ -142,7 +142,7 @@ export function sharedGold({ gold, reference }, targetWords, unit) {
 /** Which of a sentence's gold links are framed. @param {number[][] | null} gold @param {number} shown */
 function goldInWords(gold, shown) {
   if (!gold?.length) return "This sentence has no gold links.";
-  return `Frames are gold links, which people drew between the source and the reference: ${shown} of ${gold.length} end at a reference word that this output has, too.`;
+  return `Frames are gold links between the source and the reference: ${shown} of ${gold.length} end at a reference word that this output has, too.`;
 }
 
 /** @param {ReportData} report @param {Sentence} sentence @param {string} chosen */

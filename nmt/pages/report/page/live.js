@@ -41,6 +41,7 @@ export function livePanel(report, go) {
   const example = (report.sentences.find(({ length }) => Number(length) >= 5) ?? report.sentences[0]).source;
   const names = report.systems.map(({ name }) => name);
   const live = names.filter((name) => typeof report.engines[name] !== "string");
+  const first = report.systems.find(({ name, views }) => live.includes(name) && views.length)?.name ?? live[0] ?? "";
   const load = translators(report);
   /** @type {Map<string, Answer>} */
   const answers = new Map();
@@ -109,7 +110,7 @@ export function livePanel(report, go) {
 
   // --- requests -----------------------------------------------------------------------------------------------------
 
-  const chosenSystem = () => (live.includes(state.system) ? state.system : (live.at(-1) ?? ""));
+  const chosenSystem = () => (live.includes(state.system) ? state.system : first);
   const source = () => (state.translate || (typed ? "" : example)).slice(0, LONGEST_TEXT);
   /** @returns {LiveRequest} */
   const free = (/** @type {string} */ system, sentence = source()) => ({
