@@ -186,7 +186,7 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
         assert dict(likely).get(piece, probability) == pytest.approx(probability, rel=1e-3)
         assert len(likely) == 3 and likely == sorted(likely, key=lambda each: -each[1])
     if beam == 1:
-        with pytest.raises(AssertionError, match=r"RangeError: beam: 0; must be a whole number of at least 1"):
+        with pytest.raises(AssertionError, match=r"RangeError: beam: 0; must be a whole number from 1 on"):
             ask("translate", folder=str(folder), lines=LINES, beam=0)
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
 

@@ -92,7 +92,7 @@ export class Translator {
     const { decoding } = this.config;
     const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty } = options;
     const { prefix = [], candidates = 0, weights, watch } = options;
-    if (!Number.isInteger(beam) || beam < 1) throw new RangeError(`beam: ${beam}; must be a whole number of at least 1`);
+    if (!Number.isInteger(beam) || beam < 1) throw new RangeError(`beam: ${beam}; must be a whole number from 1 on`);
     const all = this.source.encode(text);
     const ids = all.slice(0, decoding.max_source);
     const cut = ids.length < all.length;
