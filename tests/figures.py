@@ -15,10 +15,7 @@ from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import style
 from nmt.evaluation.metrics import STATISTICS, Integers, Score
 
-SCORES = {
-    "bleu": Score(31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"),
-    "chrf": Score(55.5, "c"),
-}
+SCORES = {"bleu": Score(31.234, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"), "chrf": Score(55.5, "c")}
 COLUMNS = ("system", "low", "high", "n", "bleu", "bleu_low", "bleu_high", "length_ratio")
 """Of the table by length, as promised."""
 DECADES = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, 60), (61, 70), (71, 98)]

@@ -71,9 +71,7 @@ RECURRENT: dict[str, dict[str, Any]] = {
         {"type": "lstm", "layers": 2, "layer_norm": True}, {"type": "lstm", "layers": 3, "layer_norm": True}, AFTER
     ),
     "normalized ssru": recurrent(
-        {"type": "ssru", "layer_norm": True},
-        {"type": "ssru", "layer_norm": True, "layers": 2},
-        AFTER,
+        {"type": "ssru", "layer_norm": True}, {"type": "ssru", "layer_norm": True, "layers": 2}, AFTER
     ),
     "normalized, reset before": recurrent(
         {"reset": "before", "layer_norm": True}, {"reset": "before", "layer_norm": True}, BAHDANAU

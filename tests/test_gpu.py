@@ -22,10 +22,7 @@ from tests.small_translator import ATTENTIONS as TRANSLATED
 from tests.small_translator import LINES, TOKENIZERS, network, translator_of
 from tests.test_trust import SIZES
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 GPU = torch.device("cuda")
 
 

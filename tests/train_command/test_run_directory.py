@@ -14,7 +14,7 @@ from tests.small_run import metrics, options
 from tests.train_command.conftest import Train, refused, write_config
 
 
-def test_a_run_begins_with_what_it_is_made_of_and_ends_with_what_to_type_next(
+def test_a_run_says_its_parts_and_then_what_to_type_next(
     train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "a run"
