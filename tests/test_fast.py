@@ -48,11 +48,11 @@ def test_which_systems_have_fast_twins() -> None:
         NORMALIZED | TRANSFORMER_ENCODERS | WITHOUT_WALK
     )
     assert {name for name, model in models.items() if unroll_of(model.decoder) is None} == (
-        NORMALIZED | TRANSFORMER_DECODERS | COVERAGE | STEP_BY_STEP | WITHOUT_WALK | {"hard"}
+        NORMALIZED | TRANSFORMER_DECODERS | COVERAGE | STEP_BY_STEP | WITHOUT_WALK | {"hard", "hard, deep, local"}
     )
     searched = {name: fast.search(model, torch.float32) for name, model in models.items()}
     assert {name for name, each in searched.items() if isinstance(each, PlainSearch)} == (
-        NORMALIZED | TRANSFORMER_DECODERS | COVERAGE | {"hard"}
+        NORMALIZED | TRANSFORMER_DECODERS | COVERAGE | {"hard", "hard, deep, local"}
     )
 
 
