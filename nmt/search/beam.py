@@ -102,9 +102,7 @@ def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Ten
     """
     (sentences, parents), vocabulary = beam.log_probs.shape, log_probs.size(1)
     totals = log_probs.view(sentences, parents, vocabulary).add_(beam.log_probs.unsqueeze(2))  # in place: it is large
-    for token in limits.forbidden:
-        totals[:, :, token].fill_(-torch.inf)
-    totals.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)  # NaN would rank above every number
+    limits.exclude(totals)
     totals, places = best(totals.flatten(1), min(2 * width, parents * vocabulary))  # (B, 2K)
     if (lacking := 2 * width - totals.size(1)) > 0:  # the first step, with a vocabulary of fewer than 2K
         totals = functional.pad(totals, (0, lacking), value=-torch.inf)

@@ -23,9 +23,7 @@ def greedy_search(
     """
 
     def likeliest(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
-        for token in limits.forbidden:
-            log_probs[:, token].fill_(-torch.inf)
-        log_probs.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)  # NaN would be the largest
+        limits.exclude(log_probs)
         return log_probs.max(1).indices  # faster than argmax, and also the first of equals
 
     return follow(model, state, limits, likeliest, alpha=length_penalty, keep_attention=keep_attention)

@@ -121,6 +121,12 @@ class Limits:
         """B."""
         return self.max_lengths.size(0)
 
+    def exclude(self, log_probs: Tensor) -> None:
+        """Make the forbidden tokens impossible in (..., V), in place, and NaN, which would rank above every number."""
+        for token in self.forbidden:
+            log_probs[..., token].fill_(-torch.inf)
+        log_probs.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
+
 
 def length_penalty(length: Length, alpha: float) -> Length:
     """lp(y) = ((5 + |y|) / 6)^alpha (Wu et al. 2016, eq. 14); |y| counts EOS; alpha 0 compares log-probabilities."""
