@@ -19,8 +19,7 @@ from nmt.cli.options import Device, InputFile, OutputFile, Overrides, Precision,
 from nmt.cli.terminal import say
 from nmt.config import load_config, load_run_config
 from nmt.config.schema import Kernels
-from nmt.data.corpus import read_test_set
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines, read_test_set
 from nmt.device import multiplies_bf16, resolve_device
 from nmt.errors import ConfigError
 from nmt.evaluation.figures.files import markdown

@@ -16,7 +16,7 @@ from nmt.cli.command import Command
 from nmt.cli.options import RunPath
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu

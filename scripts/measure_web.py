@@ -24,8 +24,7 @@ from machine import commit, machine
 from nmt.cli.command import Command
 from nmt.cli.options import InputFile, OutputFile, RunPath
 from nmt.cli.terminal import say
-from nmt.data.corpus import read_test_set
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines, read_test_set
 from nmt.errors import ConfigError
 from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu

@@ -18,9 +18,8 @@ from aligner import align
 from machine import commit, machine
 from nmt.cli.command import Command
 from nmt.config.schema import FileCorpus, Positive, Section, Size, Text
-from nmt.data.corpus import Pair
+from nmt.data.corpus import Pair, read_lines
 from nmt.data.dataset import corpus_sha256
-from nmt.data.lines import read_lines
 from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
 from nmt.evaluation.figures.style import COLORS, png, style
 from nmt.evaluation.metrics import Evidence, bleu

@@ -17,8 +17,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from nmt.config.schema import AnyCorpus
-from nmt.data.corpus import Pair, corpus_digest, read_pairs
-from nmt.data.lines import decode_lines, read_lines
+from nmt.data.corpus import Pair, corpus_digest, decode_lines, read_lines, read_pairs
 from nmt.errors import DataError
 
 

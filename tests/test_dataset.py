@@ -13,10 +13,9 @@ import pytest
 import nmt.data.dataset
 import nmt.data.encoding
 from nmt.config import Config
-from nmt.data.cache import cache_folder, try_cache
 from nmt.data.corpus import Pair, read_pairs
-from nmt.data.dataset import prepare
-from nmt.data.encoded import EncodedCorpus
+from nmt.data.dataset import cache_folder, prepare, try_cache
+from nmt.data.epochs import EncodedCorpus
 from nmt.data.report import describe
 from nmt.data.tokenizer import Tokenizers
 from tests.test_corpus import error_of

@@ -15,8 +15,7 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import Mix
 from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, corpus_sha256, prepare
-from nmt.data.encoded import EncodedCorpus
-from nmt.data.epochs import Position, epoch_rows, training_batches
+from nmt.data.epochs import EncodedCorpus, Position, epoch_rows, training_batches
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory

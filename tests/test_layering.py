@@ -28,7 +28,6 @@ WITHOUT_TORCH = (
     "nmt.config",
     "nmt.data.corpus",
     "nmt.data.language_id",
-    "nmt.data.lines",
     "nmt.data.tokenizer",
     "nmt.evaluation",
     "nmt.runs.directory",

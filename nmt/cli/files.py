@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from nmt.config import Config, load_run_config
 from nmt.config.loading import is_run
 from nmt.config.schema import Section
-from nmt.data.lines import decode_lines, matching, read_lines, require_readable, unreadable
+from nmt.data.corpus import decode_lines, matching, read_lines, require_readable, unreadable
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, of_key, tried
 from nmt.files import why_unwritable
 

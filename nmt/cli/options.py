@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from nmt.cli.files import require_run, require_system, require_writable
 from nmt.config import schema
 from nmt.config.problems import explain_value
-from nmt.data.lines import require_readable
+from nmt.data.corpus import require_readable
 from nmt.files import printable
 
 

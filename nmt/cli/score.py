@@ -16,8 +16,7 @@ from nmt.cli.files import count_lines, format_links, open_outputs, require_atten
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
 from nmt.config.schema import LengthPenalty, Pieces, Size
-from nmt.data.corpus import Pair, different_line_counts
-from nmt.data.lines import read_lines
+from nmt.data.corpus import Pair, different_line_counts, read_lines
 from nmt.errors import ConfigError, DataError, NmtWarning
 from nmt.messages import counted
 

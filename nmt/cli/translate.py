@@ -29,7 +29,7 @@ from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, V
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.figures.files import make_folder
 from nmt.translation.results import TranslatedHypothesis, Translation

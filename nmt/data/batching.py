@@ -1,8 +1,10 @@
 """Batches: which pairs stand together, and their tensors."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from nmt.records import Record
 ROWS = 16
 """Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""
 
+Item = TypeVar("Item")
 Rows = npt.NDArray[np.int64]
 Plan = list[Rows]
 
@@ -160,3 +163,15 @@ def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, s
     largest = int(np.argmax(cells))
     plan[0], plan[largest] = plan[largest], plan[0]
     return plan
+
+
+def ahead(items: Iterator[Item], most: int = 4) -> Iterator[Item]:
+    """Iterate over ``items`` while another thread prepares up to ``most`` of them in advance."""
+    pool = ThreadPoolExecutor(1)
+    try:
+        waiting = deque(pool.submit(next, items, None) for _ in range(most))
+        while (item := waiting.popleft().result()) is not None:
+            waiting.append(pool.submit(next, items, None))
+            yield item
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -9,8 +9,7 @@ from difflib import SequenceMatcher
 from itertools import islice, zip_longest
 
 from nmt.config.schema import AnyCorpus
-from nmt.data.corpus import Pair, corpus_name
-from nmt.data.lines import matching, read_lines
+from nmt.data.corpus import Pair, corpus_name, matching, read_lines
 from nmt.data.tokenizer import MARK
 from nmt.errors import DataError
 

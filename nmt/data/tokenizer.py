@@ -13,7 +13,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from nmt.data.lines import unreadable
+from nmt.data.corpus import unreadable
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
 

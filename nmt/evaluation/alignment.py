@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmt.data.corpus import Pair
-from nmt.data.lines import read_lines
+from nmt.data.corpus import Pair, read_lines
 from nmt.data.links import Link, parse_links, piece_words, refuse_missing_words
 from nmt.errors import DataError
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines
 from nmt.evaluation.alignment import read_gold
 from nmt.evaluation.by_length import LEAST_BLEU, SEED, UNTRAINED, SystemScores, interval, mean_bleu
 from nmt.evaluation.figures.files import markdown, numbers, table, write_all

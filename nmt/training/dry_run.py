@@ -11,9 +11,8 @@ import torch
 
 from nmt.config import Config
 from nmt.config.schema import Training
-from nmt.data.cache import try_cache
 from nmt.data.corpus import Pair
-from nmt.data.dataset import PreparedData, prepare
+from nmt.data.dataset import PreparedData, prepare, try_cache
 from nmt.data.report import table
 from nmt.device import peak_memory, timed
 from nmt.messages import Caution, Detail, Result, Say, duration

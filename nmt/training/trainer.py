@@ -9,9 +9,9 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config.schema import Training
-from nmt.data.batching import Batch, Specials
+from nmt.data.batching import Batch, Specials, ahead
 from nmt.data.dataset import PreparedData
-from nmt.data.epochs import Position, ahead, training_batches
+from nmt.data.epochs import Position, training_batches
 from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution
 from nmt.model import Seq2Seq

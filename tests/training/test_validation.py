@@ -10,7 +10,7 @@ import sacrebleu
 import torch
 
 from nmt.data.batching import collate
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines
 from nmt.errors import Stopped
 from nmt.training.progress import Candidate
 from nmt.translation.translator import Translator

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import Kernels
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines
 from nmt.device import resolve_device
 from nmt.errors import CheckpointError
 from nmt.evaluation.alignment import alignment_report, read_gold

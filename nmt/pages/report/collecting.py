@@ -9,8 +9,7 @@ from pathlib import Path
 from nmt.config import Config, load_run_config, schema
 from nmt.config.loading import is_run
 from nmt.config.schema import FileCorpus
-from nmt.data.corpus import read_test_set
-from nmt.data.lines import read_lines
+from nmt.data.corpus import read_lines, read_test_set
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.evaluation.alignment import Gold, read_gold
 from nmt.evaluation.by_length import Scoring, scoring
