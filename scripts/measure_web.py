@@ -31,8 +31,8 @@ from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import read_json, run_name, write_json
 from nmt.pages.web.exporting import export_web, quantized
+from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import load_run
-from nmt.runs.tensors import unshared
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 

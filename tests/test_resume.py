@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from nmt.config import Config
 from nmt.errors import CheckpointError
 from nmt.files import read_json
+from nmt.runs.checkpoints import load_tensors
 from nmt.runs.directory import RunDirectory
-from nmt.runs.tensors import load_tensors
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
 from tests.comparison import differences, reseal

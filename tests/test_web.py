@@ -22,7 +22,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
 from nmt.pages.web.exporting import export_web, quantized, refuse_unknown_pieces
-from nmt.runs.tensors import save_tensors, unshared
+from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
 from tests.small_run import config, train

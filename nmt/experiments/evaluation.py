@@ -17,8 +17,7 @@ from nmt.evaluation.by_length import Scoring, SystemScores, scoring
 from nmt.evaluation.figures.length_curve import About
 from nmt.files import printable, run_name
 from nmt.messages import Say, silent
-from nmt.runs.changes import LENGTH, WITHOUT_EFFECT, changes_to, is_one_of, say_precisions
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import LENGTH, WITHOUT_EFFECT, RunDirectory, changes_to, is_one_of, say_precisions
 from nmt.runs.metrics import read_metrics, updates_of_best
 
 System = Text

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 from nmt.errors import CheckpointError, NmtError
 from nmt.files import require_regular_file, write_bytes
-from nmt.runs.tensors import inspect
+from nmt.runs.checkpoints import inspect
 
 MOST_FRAMES = 100
 """Frames that a run keeps."""

@@ -13,8 +13,8 @@ from nmt.errors import CheckpointError, NmtError
 from nmt.files import read_json
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.initialization import Uninitialized
+from nmt.runs.checkpoints import inspect, refuse_other_tensors, unshared
 from nmt.runs.directory import RunDirectory
-from nmt.runs.tensors import inspect, refuse_other_tensors, unshared
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ from nmt.errors import CheckpointError, FileError
 from nmt.evaluation.metrics import format_values
 from nmt.messages import Caution
 from nmt.model import Seq2Seq
-from nmt.runs.checkpoints import TrainingCheckpoint
+from nmt.runs.checkpoints import TrainingCheckpoint, average, unshared
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_weights
-from nmt.runs.tensors import average, unshared
 from nmt.training.machine import Machine
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult

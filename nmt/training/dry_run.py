@@ -20,9 +20,9 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import read_metrics
 from nmt.training import opening, train
 from nmt.training.machine import set_up
+from nmt.training.opening import started_from
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
-from nmt.training.starting import started_from
 from nmt.training.trainer import Trainer
 from nmt.translation.searching import lines_for
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.runs.tensors import refuse_other_tensors
+from nmt.runs.checkpoints import refuse_other_tensors
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:

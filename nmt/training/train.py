@@ -19,15 +19,13 @@ from nmt.evaluation.writing import source_length, tokenizer_of_run
 from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
 from nmt.model import Seq2Seq, build_model
-from nmt.runs.changes import read_manifest
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.runs.loading import load_weights
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.machine import Machine, Trial, choose_kernels, choose_precision, set_up
 from nmt.training.objective import objective_of
-from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
+from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal, start, started_from
 from nmt.training.reports import Log, summary
-from nmt.training.starting import start, started_from
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator, gold_pairs
 from nmt.training.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors

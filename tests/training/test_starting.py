@@ -11,8 +11,7 @@ from nmt.cli.prepare import main as nmt_prepare
 from nmt.config import Config, dump_config
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files import digest
-from nmt.runs.changes import read_manifest
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.training.dry_run import dry_run
 from tests.small_run import options, train, write_corpus
 

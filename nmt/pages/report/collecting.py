@@ -17,8 +17,7 @@ from nmt.experiments.plan import make_plan
 from nmt.experiments.schema import TestSet, load_experiment
 from nmt.files import printable, run_name
 from nmt.messages import Say
-from nmt.runs.changes import say_precisions
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, say_precisions
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
-from nmt.runs.changes import flat
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, flat
 from nmt.runs.film import read_film
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.metrics import best_validation, is_number, last_progress, read_metrics, updates_of_best

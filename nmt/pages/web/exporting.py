@@ -17,8 +17,8 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.files import write_bytes
 from nmt.pages.web import refuse_unknown_parts
+from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.runs.tensors import unshared
 
 CARRIED = re.compile(r"^encoder\..*recurrent\.|^decoder\.attention\.")
 """Matrices whose rounding errors are carried along the whole sentence; they have 16 bits where others have 12."""
