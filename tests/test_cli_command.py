@@ -15,19 +15,19 @@ import pytest
 from pydantic import Field
 
 from nmt import __version__
-from nmt.cli.command import EXAMPLES, Command
+from nmt.cli import COMMANDS
+from nmt.cli.command import Command
 from nmt.cli.files import Output
-from nmt.cli.options import Device, InputFile, Value
+from nmt.cli.options import EXAMPLES, Device, InputFile, Value
 from nmt.cli.report import main as report
 from nmt.cli.train import main as train
 from nmt.cli.translate import main as translate
 from nmt.config.schema import Decoding
 from nmt.errors import DataError, NmtWarning
-from tests.test_docs import PROJECT
+from tests.test_docs import PAGES, PROJECT
 
 Text = Annotated[str, Value("TEXT")]
 Body = Callable[[], int | None]
-COMMANDS: dict[str, str] = PROJECT["scripts"]
 
 
 def run(body: Body, *argv: str) -> int:
@@ -159,12 +159,17 @@ def test_an_output_that_is_full_is_an_error() -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
+def test_the_list_of_commands_is_whole() -> None:
+    assert PROJECT["scripts"] == {name: f"nmt.cli.{name[4:].replace('-', '_')}:main" for name in COMMANDS}
+    assert "\n\n" + "".join(f"- `{name}` {what}\n" for name, what in COMMANDS.items()) + "\n" in PAGES["README.md"]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_names_every_default_and_ends_with_examples(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    module = importlib.import_module(COMMANDS[name].partition(":")[0])
+    module = importlib.import_module(PROJECT["scripts"][name].partition(":")[0])
     assert module.main(["--help"]) == 0
     text = capsys.readouterr().out
     body, _, examples = text.partition(f"\n{EXAMPLES}\n")

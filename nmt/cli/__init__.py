@@ -1,5 +1,31 @@
-"""The commands. Each is a typed function in a module of its own; its signature and docstring make the command line.
+"""The command line: a typed function is a command; its parameters are the options, its docstring is the help.
 
-``command`` turns the function into a command; ``options`` has the types of its options; ``files`` checks paths and
-streams lines; ``terminal`` shows messages and progress.
+``nmt-weigh`` would be the function ``weigh`` in ``weigh.py``::
+
+    def weigh(texts: list[InputFile], *, times: Annotated[int, Field(ge=1)] = 2) -> None:
+        \"""Weigh words.
+
+        Args:
+            texts: what is weighed
+            times: how often
+        \"""
+
+    main = Command(weigh)  # nmt-weigh FILE [FILE ...] --times N
+
+Parameters before ``*`` are positional arguments, those after it options, and ``**decoding`` stands for an option for
+each key of the section ``decoding``. Another heading than ``Args:`` names a group in ``--help``; the last paragraph of
+the docstring may be ``examples:``. A new command needs a line below and one in ``pyproject.toml``.
 """
+
+COMMANDS = {
+    "nmt-prepare": "checks and encodes a corpus",
+    "nmt-train": "trains a system",
+    "nmt-translate": "translates lines",
+    "nmt-score": "computes log-probabilities and alignments of existing translations",
+    "nmt-evaluate": "computes BLEU, chrF, scores by length, alignment error rate",
+    "nmt-length-curve": "draws BLEU against source length, and measures why it falls",
+    "nmt-experiment": "trains and compares systems × seeds × test sets",
+    "nmt-report": "writes one HTML page to explore systems",
+    "nmt-serve": "serves a system over HTTP",
+    "nmt-export": "writes a page that translates in the browser, or a model for CTranslate2",
+}

@@ -1,39 +1,20 @@
-"""A command from a typed function: its signature gives the options, its docstring their help.
-
-    def weigh(texts: list[InputFile], *, times: Annotated[int, Field(ge=1)] = 2) -> None:
-        \"""Weigh words.
-
-        Args:
-            texts: what is weighed
-            times: how often
-        \"""
-
-    main = Command(weigh)  # nmt-weigh FILE [FILE ...] --times N
-
-Parameters before ``*`` are positional arguments, those after it options, and ``**decoding`` stands for an option for
-each key of the section ``decoding``. Another heading than ``Args:`` names a group in ``--help``; the last paragraph of
-the docstring may be ``examples:``.
-"""
+"""A function as a command: its arguments are parsed, its paths checked, its errors printed; an exit code comes back."""
 
 import argparse
 import contextlib
-import inspect
 import os
-import re
 import sys
 import traceback
-import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, NoReturn
 
 from nmt import __version__
-from nmt.cli.files import NamedPath, look_at
-from nmt.cli.options import SHARED, Value, reader
+from nmt.cli.files import look_at
+from nmt.cli.options import EXAMPLES, docstring, options_of
 from nmt.cli.terminal import Terminal, say, showing
-from nmt.config.problems import MOST_KEYS, choices, keys_by_name
-from nmt.config.schema import Decoding
+from nmt.config.problems import MOST_KEYS, keys_by_name
 from nmt.cores import share_cores
 from nmt.errors import ConfigError, NmtError, NmtWarning, nearest
 from nmt.messages import Result
@@ -42,7 +23,6 @@ FAILED = 2
 """Exit code of an error that the user can correct (argparse uses it too)."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-EXAMPLES = "examples:"
 
 
 class Command:
@@ -67,35 +47,18 @@ class Command:
 
         def body() -> int | None:
             import_parts()
-            look_at([path for option in self.options() for path in option.paths(values.get(option.name))])
+            look_at([path for option in options_of(self.function) for path in option.paths(values.get(option.name))])
             return self.function(**values)
 
         return run(self.name, body, terminal)
 
-    def options(self) -> Iterator["Option"]:
-        """Yield the options that the parameters of the function stand for."""
-        _, described, _ = _docstring(self.function)
-        hints = get_type_hints(self.function, include_extras=True)
-        for name, parameter in inspect.signature(self.function).parameters.items():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                yield from _decoding_options()
-                continue
-            annotation, many = hints[name], False
-            if get_origin(annotation) in (Union, types.UnionType):
-                [annotation] = [each for each in get_args(annotation) if each is not types.NoneType]
-            if get_origin(annotation) is list:
-                [annotation], many = get_args(annotation), True
-            group, meaning = described[name] if name in described else ("Args", SHARED[name])
-            positional = parameter.kind is not parameter.KEYWORD_ONLY
-            yield Option(name, annotation, many, positional, parameter.default, group, meaning)
-
     def parser(self) -> argparse.ArgumentParser:
         """Make the parser of the arguments."""
-        text, _, examples = _docstring(self.function)
+        text, _, examples = docstring(self.function)
         epilog = f"{EXAMPLES}\n{examples}" if examples else None
         parser = Parser(self.name, description=text, epilog=epilog, formatter_class=HelpFormatter, allow_abbrev=False)
         groups: dict[str, Any] = {"Args": parser}
-        for option in self.options():
+        for option in options_of(self.function):
             if option.group not in groups:
                 groups[option.group] = parser.add_argument_group(option.group[0].lower() + option.group[1:])
             option.add_to(groups[option.group])
@@ -118,85 +81,7 @@ def import_parts() -> None:
             raise ConfigError(f"NMT_IMPORT: cannot import {module.strip()!r} ({error}); {advice}") from None
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
-
-class Option(NamedTuple):
-    """An option or argument of a command."""
-
-    name: str
-    annotation: Any
-    """The type of one value."""
-    many: bool
-    """Whether there may be several values."""
-    positional: bool
-    default: Any
-    """``Parameter.empty`` for what is required; ``argparse.SUPPRESS`` for what is not passed on unless it is given."""
-    group: str
-    meaning: str
-
-    @property
-    def flag(self) -> str:
-        """The option as a user types it."""
-        return f"--{self.name.replace('_', '-')}"
-
-    def add_to(self, group: Any) -> None:
-        """Add the option to a group of a parser; its help states the default, or that it is required."""
-        value, how = Value.of(self.annotation), dict[str, Any](help=self.meaning)
-        if self.annotation is bool:
-            how |= {"action": "store_true"}
-        elif words := choices(self.annotation):
-            how |= {"choices": words, "metavar": None if get_origin(self.annotation) is Literal else value.metavar}
-        else:
-            how |= {"type": reader(self.annotation), "metavar": value.metavar}
-        if self.many:
-            how |= {"nargs": "+"} | ({} if self.positional else {"action": "extend"})
-        if self.positional:
-            group.add_argument(self.name, **how)
-            return
-        required = self.default is inspect.Parameter.empty
-        how |= {"required": True} if required else {"default": self.default}
-        if not (self.annotation is bool or "default:" in self.meaning or "required" in self.meaning):
-            default = "none" if self.default in (None, ()) else self.default
-            how["help"] += " (required)" if required else f" (default: {default})"
-        group.add_argument(self.flag, **how)
-
-    def paths(self, given: Any) -> Iterator[NamedPath]:
-        """Yield the paths that are among the values given."""
-        value = Value.of(self.annotation)
-        if given is None or not (value.check or value.written):
-            return
-        for each in given if self.many else [given]:
-            label, path = value.metavar if self.positional else self.flag, each
-            if isinstance(each, tuple):  # NAME=PATH
-                label, path = f"{label} {'='.join(each)}", each[1]
-            if len(value.endings) > 1:
-                label = f"{label} {path}:"
-            yield from (NamedPath(label, f"{path}{end}", value.written, value.check) for end in value.endings)
-
-
-def _decoding_options() -> Iterator[Option]:
-    """Yield an option for each key of the section ``decoding``; without a value, that of the run holds."""
-    for name, field in Decoding.model_fields.items():
-        meaning = re.sub(r"\s+", " ", field.description or "").removesuffix(".")
-        text = f"{meaning[0].lower()}{meaning[1:]} (default: decoding.{name} of the run)".replace("%", "%%")
-        annotation: Any = Annotated[field.annotation, *field.metadata]
-        yield Option(name, annotation, False, False, argparse.SUPPRESS, "decoding", text)
-
-
-def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, tuple[str, str]], str]:
-    """Split a docstring into text, the heading and meaning of each parameter, and examples."""
-    text, _, examples = (inspect.getdoc(function) or "").partition(f"\n\n{EXAMPLES}\n")
-    paragraphs, found = [], dict[str, tuple[str, str]]()
-    for paragraph in text.split("\n\n"):
-        heading, _, entries = paragraph.partition("\n")
-        if not (heading.endswith(":") and entries.startswith("    ")):
-            paragraphs.append(paragraph)
-            continue
-        for entry in re.split(r"\n(?=    \w)", f"\n{entries}")[1:]:
-            name, _, meaning = entry.strip().partition(": ")
-            found[name] = heading[:-1], re.sub(r"\s+", " ", meaning).replace("%", "%%")
-    return "\n\n".join(paragraphs), found, examples
+# --- the parser -------------------------------------------------------------------------------------------------------
 
 
 class Parser(argparse.ArgumentParser):

@@ -49,6 +49,9 @@ def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = Fa
     say(f"written: {folder}, {size / 1000:,.0f} kB; {hint}")
 
 
+main = Command(export)
+
+
 def refuse_other_networks(config: Config) -> None:
     """Raise ConfigError for a run that CTranslate2 does not translate with, with the key that says so."""
     kinds = {f"model.{name}.type": getattr(config.model, name).type for name in ("encoder", "decoder")}
@@ -61,6 +64,3 @@ def refuse_other_networks(config: Config) -> None:
         problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
     if problems:
         raise ConfigError(*problems)
-
-
-main = Command(export)

@@ -1,30 +1,18 @@
 """nmt-length-curve: BLEU against source length, and why it falls."""
 
-import argparse
 from typing import Annotated, Any
 
 from nmt.cli.command import Command
-from nmt.cli.options import Bins, BleuTokenizer, Device, InputFile, NamedFile, Precision, RunOrFile, Value
+from nmt.cli.options import Bins, BleuTokenizer, Device, InputFile, Lengths, NamedFile, Precision, RunOrFile, Value
 from nmt.cli.terminal import say
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import ENDINGS
 from nmt.evaluation.figures.files import KINDS, make_folder, stem_of
-from nmt.evaluation.significance import Range
 from nmt.experiments.evaluation import Systems
 from nmt.experiments.length_curve import compare_systems, diagnose_systems
 
-
-def length_range(text: str) -> Range:
-    """Parse two whole numbers such as 11-20, the smaller one first."""
-    low, _, high = text.partition("-")
-    if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a range of lengths such as 11-20")
-    return int(low), int(high)
-
-
 WHY = tuple(f".why{ending}" for ending in ENDINGS)
 Stem = Annotated[str, Value("STEM", written=True, endings=(*KINDS, *WHY), parse=stem_of)]
-Lengths = Annotated[Range, Value("N-M", parse=length_range)]
 
 
 def length_curve(

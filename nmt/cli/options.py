@@ -1,15 +1,21 @@
-"""The types of options: each says how a value is read and, for a path, what is checked before the slow part."""
+"""The options of commands: their types, and how a parameter of a function becomes an option.
+
+A type says how a value is read and, for a path, what is checked before the slow part.
+"""
 
 import argparse
-from collections.abc import Callable, Sequence
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from nmt.cli.files import require_run, require_system, require_writable
+from nmt.cli.files import NamedPath, require_run, require_system, require_writable
 from nmt.config import schema
-from nmt.config.problems import explain_value
+from nmt.config.problems import choices, explain_value
 from nmt.data.corpus import require_readable
 from nmt.files import printable
 
@@ -34,23 +40,6 @@ class Value:
         return next((each for each in more if isinstance(each, Value)), cls("N" if kind is int else "X"))
 
 
-def reader(annotation: Any) -> Callable[[str], Any]:
-    """Make the function with which argparse reads a value of a type, within its bounds."""
-    if parse := Value.of(annotation).parse:
-        return parse
-    if get_args(annotation)[:1] == (str,):
-        return str  # pydantic refuses a file name that is not UTF-8
-    adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
-
-    def read(text: str) -> Any:
-        try:
-            return adapter.validate_python(text)
-        except ValidationError as error:
-            raise argparse.ArgumentTypeError(explain_value(error.errors()[0])) from None
-
-    return read
-
-
 def bin_edges(text: str) -> tuple[int, ...]:
     """Parse ascending whole numbers of at least 1, separated by commas."""
     edges = tuple(int(edge) for edge in text.split(",") if edge.isdecimal())
@@ -68,6 +57,22 @@ def named(text: str) -> tuple[str, str]:
     return name, path
 
 
+def length_range(text: str) -> tuple[int, int]:
+    """Parse two whole numbers such as 11-20, the smaller one first."""
+    low, _, high = text.partition("-")
+    if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a range of lengths such as 11-20")
+    return int(low), int(high)
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """Parse I/N, with I from 1 to N."""
+    index, slash, count = text.partition("/")
+    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
+    return int(index), int(count)
+
+
 InputFile = Annotated[str, Value("FILE", require_readable)]
 OutputFile = Annotated[str, Value("FILE", require_writable, written=True)]
 RunPath = Annotated[str, Value("RUN", require_run)]
@@ -78,8 +83,12 @@ Device = Annotated[str, Value("NAME")]
 Precision = Literal["fp32", "bf16", "int8"]
 BleuTokenizer = Annotated[schema.BleuTokenizer, Value("NAME")]
 Bins = Annotated[tuple[int, ...], Value("N,N,...", parse=bin_edges)]
+Lengths = Annotated[tuple[int, int], Value("N-M", parse=length_range)]
+Shard = Annotated[tuple[int, int], Value("I/N", parse=shard_of)]
 FirstWord = Annotated[int, Field(ge=0, le=1)]
 
+EXAMPLES = "examples:"
+"""Begins the last paragraph of a docstring."""
 SHARED = {
     "set": "override a key of the configuration, for example training.updates=100; may be repeated",
     "device": "auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)",
@@ -93,3 +102,119 @@ SHARED = {
     "gold_first": "index of the first word in --gold (default: 0)",
 }
 """The help of parameters that several commands have."""
+
+
+# --- from a parameter to an option -----------------------------------------------------------------------------------
+
+
+def options_of(function: Callable[..., Any]) -> Iterator["Option"]:
+    """Yield the options that the parameters of a function stand for."""
+    _, described, _ = docstring(function)
+    hints = get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            yield from _decoding_options()
+            continue
+        annotation, many = hints[name], False
+        if get_origin(annotation) in (Union, types.UnionType):
+            [annotation] = [each for each in get_args(annotation) if each is not types.NoneType]
+        if get_origin(annotation) is list:
+            [annotation], many = get_args(annotation), True
+        group, meaning = described[name] if name in described else ("Args", SHARED[name])
+        positional = parameter.kind is not parameter.KEYWORD_ONLY
+        yield Option(name, annotation, many, positional, parameter.default, group, meaning)
+
+
+class Option(NamedTuple):
+    """An option or argument of a command."""
+
+    name: str
+    annotation: Any
+    """The type of one value."""
+    many: bool
+    """Whether there may be several values."""
+    positional: bool
+    default: Any
+    """``Parameter.empty`` for what is required; ``argparse.SUPPRESS`` for what is not passed on unless it is given."""
+    group: str
+    meaning: str
+
+    @property
+    def flag(self) -> str:
+        """The option as a user types it."""
+        return f"--{self.name.replace('_', '-')}"
+
+    def add_to(self, group: Any) -> None:
+        """Add the option to a group of a parser; its help states the default, or that it is required."""
+        value, how = Value.of(self.annotation), dict[str, Any](help=self.meaning)
+        if self.annotation is bool:
+            how |= {"action": "store_true"}
+        elif words := choices(self.annotation):
+            how |= {"choices": words, "metavar": None if get_origin(self.annotation) is Literal else value.metavar}
+        else:
+            how |= {"type": reader(self.annotation), "metavar": value.metavar}
+        if self.many:
+            how |= {"nargs": "+"} | ({} if self.positional else {"action": "extend"})
+        if self.positional:
+            group.add_argument(self.name, **how)
+            return
+        required = self.default is inspect.Parameter.empty
+        how |= {"required": True} if required else {"default": self.default}
+        if not (self.annotation is bool or "default:" in self.meaning or "required" in self.meaning):
+            default = "none" if self.default in (None, ()) else self.default
+            how["help"] += " (required)" if required else f" (default: {default})"
+        group.add_argument(self.flag, **how)
+
+    def paths(self, given: Any) -> Iterator[NamedPath]:
+        """Yield the paths that are among the values given."""
+        value = Value.of(self.annotation)
+        if given is None or not (value.check or value.written):
+            return
+        for each in given if self.many else [given]:
+            label, path = value.metavar if self.positional else self.flag, each
+            if isinstance(each, tuple):  # NAME=PATH
+                label, path = f"{label} {'='.join(each)}", each[1]
+            if len(value.endings) > 1:
+                label = f"{label} {path}:"
+            yield from (NamedPath(label, f"{path}{end}", value.written, value.check) for end in value.endings)
+
+
+def reader(annotation: Any) -> Callable[[str], Any]:
+    """Make the function with which argparse reads a value of a type, within its bounds."""
+    if parse := Value.of(annotation).parse:
+        return parse
+    if get_args(annotation)[:1] == (str,):
+        return str  # pydantic refuses a file name that is not UTF-8
+    adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
+
+    def read(text: str) -> Any:
+        try:
+            return adapter.validate_python(text)
+        except ValidationError as error:
+            raise argparse.ArgumentTypeError(explain_value(error.errors()[0])) from None
+
+    return read
+
+
+def _decoding_options() -> Iterator[Option]:
+    """Yield an option for each key of the section ``decoding``; without a value, that of the run holds."""
+    for name, field in schema.Decoding.model_fields.items():
+        meaning = re.sub(r"\s+", " ", field.description or "").removesuffix(".")
+        text = f"{meaning[0].lower()}{meaning[1:]} (default: decoding.{name} of the run)".replace("%", "%%")
+        annotation: Any = Annotated[field.annotation, *field.metadata]
+        yield Option(name, annotation, False, False, argparse.SUPPRESS, "decoding", text)
+
+
+def docstring(function: Callable[..., Any]) -> tuple[str, dict[str, tuple[str, str]], str]:
+    """Split a docstring into text, the heading and meaning of each parameter, and examples."""
+    text, _, examples = (inspect.getdoc(function) or "").partition(f"\n\n{EXAMPLES}\n")
+    paragraphs, found = [], dict[str, tuple[str, str]]()
+    for paragraph in text.split("\n\n"):
+        heading, _, entries = paragraph.partition("\n")
+        if not (heading.endswith(":") and entries.startswith("    ")):
+            paragraphs.append(paragraph)
+            continue
+        for entry in re.split(r"\n(?=    \w)", f"\n{entries}")[1:]:
+            name, _, meaning = entry.strip().partition(": ")
+            found[name] = heading[:-1], re.sub(r"\s+", " ", meaning).replace("%", "%%")
+    return "\n\n".join(paragraphs), found, examples

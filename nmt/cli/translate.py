@@ -1,6 +1,5 @@
 """nmt-translate: lines in, translations out."""
 
-import argparse
 import json
 import math
 import sys
@@ -25,7 +24,7 @@ from nmt.cli.files import (
     standard_input,
     write_rows,
 )
-from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Value
+from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Shard, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
@@ -41,18 +40,6 @@ MOST_PICTURES = 100
 """Lines of which --pictures draws the attention."""
 
 
-def shard_of(text: str) -> tuple[int, int]:
-    """Parse I/N, with I from 1 to N."""
-    index, slash, count = text.partition("/")
-    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
-    return int(index), int(count)
-
-
-Shard = Annotated[tuple[int, int], Value("I/N", parse=shard_of)]
-Pictures = Annotated[str, Value("DIR", written=True, endings=("/line-001.png",))]
-
-
 def translate(
     *,
     model: list[RunPath],
@@ -62,7 +49,7 @@ def translate(
     scores: bool = False,
     alignments: OutputFile | None = None,
     attention: OutputFile | None = None,
-    pictures: Pictures | None = None,
+    pictures: Annotated[str, Value("DIR", written=True, endings=("/line-001.png",))] | None = None,
     shard: Shard | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
