@@ -17,9 +17,9 @@ from nmt.errors import CheckpointError, ConfigError, FileError
 from nmt.files import write_bytes, write_json, write_text
 from nmt.model import build_model
 from nmt.runs import checkpoints
-from nmt.runs.checkpoints import TRIES, TrainingCheckpoint, unshared
+from nmt.runs.checkpoints import TRIES, TrainingCheckpoint, load_weights, unshared
 from nmt.runs.directory import RunDirectory
-from nmt.runs.loading import load_run, load_weights
+from nmt.runs.loading import load_run
 from nmt.runs.metrics import cut_metrics, last_progress, read_metrics
 from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model

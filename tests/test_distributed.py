@@ -20,7 +20,6 @@ from nmt.runs.loading import load_run
 from nmt.training.gradients import Accumulation
 from nmt.training.machine import Machine
 from nmt.training.reports import Log
-from nmt.training.train import make_trainer
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
@@ -54,7 +53,7 @@ def trainer_of(configuration: Config, world: World) -> Trainer:
     torch.manual_seed(1)
     model = build_model(configuration.model, *prepared.tokenizers.sizes)
     log = Log(nowhere, lambda line: None, world=Silent())
-    return make_trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
+    return Trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
 
 
 class Silent(World):

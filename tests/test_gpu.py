@@ -49,7 +49,7 @@ def test_kernels_pass_their_trial(variant: str, precision: str, tmp_path: Path) 
     prepared = prepare(config)
     machine = Machine(GPU, FORMATS[precision])
     model = build_model(config.model, *prepared.tokenizers.sizes)
-    assert Trial(model, config.model.attention, config.training, prepared).disagreement(machine) is None
+    assert Trial(model, config, prepared).disagreement(machine) is None
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

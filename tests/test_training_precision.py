@@ -9,7 +9,7 @@ import torch
 
 from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
-from nmt.device import format_of, name_of
+from nmt.device import format_of, name_of, resolve_precision
 from nmt.files import write_json
 from nmt.training.machine import Machine, Trial, choose_precision
 from nmt.training.world import ONE_PROCESS, World
@@ -45,7 +45,8 @@ def chosen(
     said: list[str] | None = None,
 ) -> str:
     say = (said if said is not None else []).append
-    return format_of(choose_precision(name, device, "plain", world, begun or {}, cast(Trial, trial), say).precision)
+    machine = Machine(device, resolve_precision(name, device), "plain", world)
+    return format_of(choose_precision(name, machine, begun or {}, cast(Trial, trial), say).precision)
 
 
 class Two(World):

@@ -45,7 +45,7 @@ def found_in(config: Config, prepared: PreparedData) -> str | None:
     with torch.random.fork_rng():
         model = build_model(config.model, *prepared.tokenizers.sizes)
         chosen = Machine(CPU, resolve_precision(config.precision, CPU))
-        return Trial(model, config.model.attention, config.training, prepared).disagreement(chosen)
+        return Trial(model, config, prepared).disagreement(chosen)
 
 
 def kernels_after_trial(
@@ -54,7 +54,7 @@ def kernels_after_trial(
     config, prepared = in_turn(world, lambda: configured(corpus))
     model = model or build_model(config.model, *prepared.tokenizers.sizes)
     asked = Machine(CPU, torch.float32, kernels, world)
-    trial = Trial(model, config.model.attention, config.training, prepared)
+    trial = Trial(model, config, prepared)
     return choose_kernels(asked, trial, said.append).kernels
 
 

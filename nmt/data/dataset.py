@@ -54,26 +54,29 @@ class PreparedData:
     """The digest of all corpora."""
 
 
-def prepare(config: Config, say: Say = silent) -> PreparedData:
+def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> PreparedData:
     """Learn or load the tokenizers, then encode, filter and count the corpora; or load the result from the cache.
 
     ``data.filter`` applies to training pairs. A validation pair is dropped only if a side is empty, because its loss
-    needs both; a test pair is never dropped. ``say`` receives progress lines. Text is read as a stream.
+    needs both; a test pair is never dropped. ``say`` receives progress lines. Text is read as a stream. Of a run that
+    resumes, ``own`` is its directory, which has its tokenizers: it does not need ``training.start_from`` again.
 
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
     data, options = config.data, config.tokenizer
     digests = _digests(data)
-    tokenizers = _tokenizers(options, config.training.start_from, data, digests, say)
+    start_from = config.training.start_from and str(own or config.training.start_from)
+    tokenizers = _tokenizers(options, start_from, data, digests, say)
     tokenizers = replace(tokenizers, reverse_source=data.reverse_source)
     recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked))
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
+    parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(
         tables["train"],
         tokenizers,
         tags={tokenizers.source.piece_id(each.tag) for each in data.training_corpora.values() if each.tag is not None},
         dropout=options.dropout,
-        parts=_parts(data.train, report) if isinstance(data.train, Mix) else (),
+        parts=parts,
         seed=config.seed,
     )
     for key, corpus in _corpora(data).items():

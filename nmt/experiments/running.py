@@ -26,7 +26,6 @@ from nmt.runs.directory import LENGTH, WITHOUT_EFFECT, RunDirectory, read_manife
 from nmt.training.machine import Trial, choose_precision, set_up
 from nmt.training.opening import is_finished, refuse_fewer_updates, refuse_other_parts
 from nmt.training.progress import Progress
-from nmt.training.world import ONE_PROCESS
 
 Options = tuple[str, ...]
 """Options with which ``nmt-train`` finishes a run, beside the configuration."""
@@ -194,16 +193,17 @@ def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) ->
     """Return the precision in the first record of the hardware of a run, that in the output directory coming last; if
     there is none, measure it with this run, and write that record."""
     config, path = run.config, plan.output / "precision.json"
-    device = set_up(config.device, config.threads)
+    machine = set_up(config)
+    device = name_of(machine.device)
     for record in [*records, *([read_json(path)] if path.exists() else [])]:
-        if isinstance(record, dict) and record.get("device") == name_of(device):
+        if isinstance(record, dict) and record.get("device") == device:
             return str(record["precision"])
     prepared = prepare(config, silent)
     model = build_model(config.model, *prepared.tokenizers.sizes)
-    trial = Trial(model, config.model.attention, config.training, prepared)
-    precision = format_of(choose_precision("auto", device, config.kernels, ONE_PROCESS, {}, trial, say).precision)
+    trial = Trial(model, config, prepared)
+    precision = format_of(choose_precision("auto", machine, {}, trial, say).precision)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"device": name_of(device), "precision": precision})
+    write_json(path, {"device": device, "precision": precision})
     return precision
 
 

@@ -28,7 +28,7 @@ from nmt.files import (
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor
+    from torch import Tensor, nn
 
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 """The names of checkpoints."""
@@ -234,6 +234,16 @@ def refuse_other_tensors(
             problems.append(f"{where}: tensor {name} holds {kind}, not floating-point numbers")
     if problems:
         raise CheckpointError(*sorted(problems)[:MOST_PROBLEMS])
+
+
+def load_weights(model: "nn.Module", weights: "dict[str, Tensor]", where: str) -> None:
+    """Move weights into a model, out of ``weights``: none is in memory twice. Raises CheckpointError that lists every
+    name or shape that differs."""
+    shapes = {name: tensor.shape for name, tensor in unshared(model.state_dict()).items()}
+    refuse_other_tensors(weights, shapes, where, "model")
+    places = model.state_dict()
+    for name in shapes:  # tied tensors are in the file once
+        places[name].copy_(weights.pop(name))
 
 
 def unshared(tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":

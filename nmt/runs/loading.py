@@ -1,19 +1,19 @@
-"""From a run directory to a network that translates."""
+"""From a run directory to a network that translates, or from which another starts."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from nmt import fast
 from nmt.config import Config, load_run_config
 from nmt.data.tokenizer import Tokenizers
-from nmt.errors import CheckpointError, NmtError
-from nmt.files import read_json
+from nmt.errors import CheckpointError, ConfigError, NmtError, of_key
+from nmt.files import digest, read_json
+from nmt.messages import Say
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.initialization import Uninitialized
-from nmt.runs.checkpoints import inspect, refuse_other_tensors, unshared
+from nmt.runs.checkpoints import inspect, load_weights, unshared
 from nmt.runs.directory import RunDirectory
 
 
@@ -21,6 +21,7 @@ from nmt.runs.directory import RunDirectory
 class LoadedRun:
     """A trained run, ready to translate."""
 
+    directory: RunDirectory
     config: Config
     tokenizers: Tokenizers
     model: Seq2Seq
@@ -56,7 +57,7 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     wrong = [name for name, tensor in unshared(model.state_dict()).items() if not tensor.sum().isfinite()]
     if wrong:
         raise CheckpointError(*(f"{where}: tensor {name} holds values that are not finite" for name in wrong))
-    return LoadedRun(config, tokenizers, model.to(device).eval())
+    return LoadedRun(run, config, tokenizers, model.to(device).eval())
 
 
 def _refuse_other_tokenizers(run: RunDirectory, tokenizers: Tokenizers) -> None:
@@ -80,11 +81,24 @@ def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes
         raise CheckpointError(f"{run.config}: describes a network of {described:,} bytes; {weights} holds {found:,}")
 
 
-def load_weights(model: Seq2Seq, weights: dict[str, Tensor], where: str) -> None:
-    """Move weights into a model, out of ``weights``: none is in memory twice. Raises CheckpointError that lists every
-    name or shape that differs."""
-    shapes = {name: tensor.shape for name, tensor in unshared(model.state_dict()).items()}
-    refuse_other_tensors(weights, shapes, where, "model")
-    places = model.state_dict()
-    for name in shapes:  # tied tensors are in the file once
-        places[name].copy_(weights.pop(name))
+def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
+    """Copy the best weights of a run into a network, and say which; return what the manifest records of the run.
+
+    Raises CheckpointError for a run that cannot be used, ConfigError for weights of the same name and another shape.
+    """
+    with of_key("training.start_from"):
+        other = load_run(path, torch.device("cpu"))
+    found, own = unshared(other.model.state_dict()), unshared(model.state_dict())
+    both = {name: found[name] for name in own if name in found}
+    if unlike := [name for name, tensor in both.items() if tensor.shape != own[name].shape]:
+        shapes = f"has shape {tuple(own[unlike[0]].shape)}, in {path} {tuple(found[unlike[0]].shape)}"
+        raise ConfigError(f"model.attention: does not fit training.start_from: tensor {unlike[0]} {shapes}")
+    model.load_state_dict(both, strict=False)
+    counts: dict[str, list[int]] = {}
+    for name, tensor in (found | own).items():
+        part = "attention" if name.startswith("decoder.attention.") else name.partition(".")[0]
+        column = 0 if name in both else 1 if name in found else 2
+        counts.setdefault(part, [0, 0, 0])[column] += tensor.numel()
+    rows = [f"{part:<18}{loaded:>12,}{left:>12,}{new:>12,}" for part, (loaded, left, new) in counts.items()]
+    say("\n".join([f"{'weights':<18}{'loaded':>12}{'left out':>12}{'new':>12}", *rows]))
+    return {"run": path, "model_sha256": digest(other.directory.folder("best") / "model.safetensors")}

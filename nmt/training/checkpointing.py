@@ -10,9 +10,8 @@ from nmt.errors import CheckpointError, FileError
 from nmt.evaluation.metrics import format_values
 from nmt.messages import Caution
 from nmt.model import Seq2Seq
-from nmt.runs.checkpoints import TrainingCheckpoint, average, unshared
+from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unshared
 from nmt.runs.directory import RunDirectory
-from nmt.runs.loading import load_weights
 from nmt.training.machine import Machine
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult
@@ -72,7 +71,8 @@ class Checkpointing:
         world, where = self.machine.world, str(self.run.checkpoints / checkpoint / "training.safetensors")
         weights = share_tensors(world, lambda: self.run.weights(checkpoint))
         tensors = share_tensors(world, lambda: self.run.training(checkpoint).tensors)
-        progress = Progress.from_json(on_writer(world, lambda: asdict(self.mend(saved_progress(self.run, checkpoint)))))
+        mended = on_writer(world, lambda: asdict(self.mend(saved_progress(self.run, checkpoint))))
+        progress = Progress.from_json(mended)
         load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         stepped = progress.update > progress.skipped

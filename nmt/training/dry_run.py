@@ -15,12 +15,12 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare, try_cache
 from nmt.data.report import table
 from nmt.device import peak_memory, timed
+from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, Detail, Result, Say, duration
 from nmt.runs.directory import RunDirectory
 from nmt.runs.metrics import read_metrics
 from nmt.training import opening, train
 from nmt.training.machine import set_up
-from nmt.training.opening import started_from
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
@@ -40,7 +40,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
 
     Raises the errors of training.
     """
-    run = opening.find_run(config, resume=resume, overwrite=overwrite)
+    run = RunDirectory(opening.find_run(config, resume=resume, overwrite=overwrite))
     try_cache(config.data)
     if run.path.exists():
         with run.locked(say):  # raises if another process trains there
@@ -50,19 +50,21 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         say(line if isinstance(line, Caution) else Detail(line))
 
     with tempfile.TemporaryDirectory(prefix="nmt-dry-run-") as folder:
-        device = set_up(config.device, config.threads)
+        machine = set_up(config)
+        device = machine.device
         data = config.data.model_copy(update={"cache": str(Path(folder, "cache"))})
         short = _one_update(config.model_copy(update={"data": data, "output": str(Path(folder, "run"))}))
-        whole, done = prepare(started_from(short, run.path) if resume else short, rehearse), Progress()
+        whole, done = prepare(short, rehearse, own=run.path if resume else None), Progress()
         say(table(whole.report))
         if resume:
-            short = started_from(short, None)
-            facts = opening.facts_of(config, whole)
+            training = short.training.model_copy(update={"start_from": None})
+            short = short.model_copy(update={"training": training})
+            facts = opening.facts_of(config, whole, tokenizer_of_run(config).tokenizer)
             _, done = opening.resumed_progress(run, config.training.updates, facts, say)
             say(f"{run.path} can be resumed after update {done.update}")
         say("rehearsing updates, validation and test on the longest sentences")
         hardest = _hardest(config, whole, device)
-        trainer = train.train_on(hardest, short, RunDirectory(short.output or ""), device, say=rehearse)
+        trainer = train.train_on(hardest, short, RunDirectory(short.output or ""), machine, say=rehearse)
         assert trainer is not None
         rate = speed(trainer, WARM_UPS if device.type == "cuda" else 0)
         metrics = read_metrics(trainer.checkpointing.run.metrics)

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nmt.config.schema import AnyAttention, Kernels, Training
+from nmt.config import Config
+from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position, training_batches
@@ -45,14 +46,14 @@ class Machine:
     world: World = ONE_PROCESS
 
 
-def set_up(name: str, threads: int | None) -> torch.device:
-    """Set up the process for training, and return its device."""
-    device = resolve_device(name)
+def set_up(config: Config, world: World = ONE_PROCESS) -> Machine:
+    """Set up the process for training. Where the precision is ``auto``, it is the fastest that the device has."""
+    device = resolve_device(config.device)
     if device.type == "cpu":
         keep_freed_memory()
-    if threads is not None:
-        torch.set_num_threads(threads)
-    return device
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    return Machine(device, resolve_precision(config.precision, device), config.kernels, world)
 
 
 # --- a trial of precisions and kernels --------------------------------------------------------------------------------
@@ -78,11 +79,12 @@ class Trial:
     Scheduled sampling is left out: it chooses words by the network's own outputs, of which rounding may change one.
     """
 
-    def __init__(self, model: Seq2Seq, attention: AnyAttention, training: Training, prepared: PreparedData) -> None:
+    def __init__(self, model: Seq2Seq, config: Config, prepared: PreparedData) -> None:
         self.model, self.specials = model, Specials.of(prepared.tokenizers)
+        training = config.training.model_copy(update={"scheduled_sampling": None})
         batches = training_batches(prepared.train, self.specials, training.batch_tokens, seed=1, position=Position())
         _, self.batch = next(batches)
-        self.objective = partial(objective_of, attention, training.model_copy(update={"scheduled_sampling": None}))
+        self.objective = partial(objective_of, config.model.attention, training)
 
     def step(self, machine: Machine) -> tuple[Values, float]:
         """Make a step; return its values and the seconds that it takes. No random number of this process is drawn."""
@@ -134,23 +136,21 @@ def judge(exact: Values, found: Values, precision: torch.dtype) -> str | None:
     return None
 
 
-def choose_precision(
-    name: str, device: torch.device, kernels: Kernels, world: World, begun: Mapping[str, Any], trial: Trial, say: Say
-) -> Machine:
+def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], trial: Trial, say: Say) -> Machine:
     """Choose the precision of this ``name``, the same in all processes.
 
     ``auto`` is bf16 on a GPU that multiplies bf16 matrices, and on a processor that does if a training step is clearly
     faster than in fp32. A run that goes on keeps the precision with which it was ``begun``, by its manifest, on this
     device: another measurement might end otherwise. A new run has an empty manifest.
     """
-    machine, measured = Machine(device, resolve_precision(name, device), kernels, world), ""
-    if name == "auto" and begun.get("device") == name_of(device):
+    measured = ""
+    if name == "auto" and begun.get("device") == name_of(machine.device):
         machine = replace(machine, precision=FORMATS.get(begun.get("precision", ""), machine.precision))
-    elif name == "auto" and machine.precision == BF16 and device.type == "cpu":
+    elif name == "auto" and machine.precision == BF16 and machine.device.type == "cpu":
         (_, fp32), (_, bf16) = (trial.step(replace(machine, precision=precision)) for precision in (FP32, BF16))
         machine = replace(machine, precision=BF16 if fp32 > MARGIN * bf16 else FP32)
         measured = f", by measurement: a training step takes {fp32:.3f} s in fp32, {bf16:.3f} s in bf16"
-    if name == "auto" and "fp32" in world.gather(format_of(machine.precision)):
+    if name == "auto" and "fp32" in machine.world.gather(format_of(machine.precision)):
         machine = replace(machine, precision=FP32)
     if measured:
         say(f"precision: {format_of(machine.precision)}{measured}")

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,10 +17,8 @@ from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, FileError, of_key
 from nmt.evaluation.metrics import metric_of
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.files import digest, write_json, write_text
+from nmt.files import write_json, write_text
 from nmt.messages import Say
-from nmt.model import Seq2Seq
-from nmt.runs.checkpoints import unshared
 from nmt.runs.directory import (
     RunDirectory,
     as_yaml,
@@ -34,7 +31,6 @@ from nmt.runs.directory import (
     refuse_other_config,
     run_directory,
 )
-from nmt.runs.loading import load_run
 from nmt.runs.metrics import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
 from nmt.training.machine import Machine
@@ -42,17 +38,18 @@ from nmt.training.progress import Progress
 from nmt.training.world import World
 
 
-def find_run(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
-    """The run directory. Raises, before the slow preparation, the errors of the directory, the metric and the tokenizer
-    of BLEU that the configuration names; with ``resume`` also those of a configuration that the run does not have."""
+def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
+    """The path of the run directory. Raises, before the slow preparation, the errors of the directory, of the metric,
+    of the tokenizer of BLEU and of the other run that the configuration names; with ``resume`` also those of a
+    configuration that the run does not have."""
+    if not resume:
+        refuse_other_parts(config)
     metric_of(config.training.validation.metric)
     tokenizer_of_run(config)
     run = run_directory(config, resume=resume, overwrite=overwrite)
     if resume:
         refuse_other_config(run, config)
-    else:
-        refuse_other_parts(config)
-    return run
+    return str(run.path)
 
 
 def open_run(
@@ -152,7 +149,7 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     return not averaged or last.get("average") == progress.update
 
 
-def facts_of(config: Config, prepared: PreparedData) -> dict[str, Any]:
+def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dict[str, Any]:
     """The configuration, software and data of a run: the same in all of its processes."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
     return {
@@ -165,7 +162,7 @@ def facts_of(config: Config, prepared: PreparedData) -> dict[str, Any]:
         "seed": config.seed,
         "corpus_sha256": prepared.corpus_sha256,
         "tokenizer_sha256": prepared.tokenizers.sha256,
-        "bleu_tokenizer": tokenizer_of_run(config).tokenizer,
+        "bleu_tokenizer": bleu_tokenizer,
     }
 
 
@@ -202,15 +199,6 @@ OWN = ("tokenizer.dropout", "model.attention", "model.initialization", *(f"model
 """Keys, or sections of them, that must be those of the other run, and those in them that need not be."""
 
 
-def started_from(config: Config, run: Path | None) -> Config:
-    """The configuration with ``run`` instead of the one that training starts from, if it starts from any: a run that
-    resumes has its own tokenizer, and does not need the other run again."""
-    if config.training.start_from is None:
-        return config
-    changed = config.training.model_copy(update={"start_from": run and str(run)})
-    return config.model_copy(update={"training": changed})
-
-
 def refuse_other_parts(config: Config) -> None:
     """Raise the error of a run in ``training.start_from`` that is missing, or whose tokenizer or network differs in
     more than attention and dropout: ConfigError, CheckpointError."""
@@ -221,26 +209,3 @@ def refuse_other_parts(config: Config) -> None:
     if changed := [each for each in differences(before, config, OWN) if each.startswith(TAKEN_OVER)]:
         taken = "takes over the tokenizer and the network, but for attention and dropout"
         raise ConfigError(*changed, f"training.start_from: {path}: training {taken}; use the configuration of this run")
-
-
-def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
-    """Copy the best weights of a run into a network, and say which; return what the manifest records of the run.
-
-    Raises CheckpointError for a run that cannot be used, ConfigError for weights of the same name and another shape.
-    """
-    with of_key("training.start_from"):
-        found = unshared(load_run(path, torch.device("cpu")).model.state_dict())
-    own = unshared(model.state_dict())
-    both = {name: found[name] for name in own if name in found}
-    if other := [name for name, tensor in both.items() if tensor.shape != own[name].shape]:
-        shapes = f"has shape {tuple(own[other[0]].shape)}, in {path} {tuple(found[other[0]].shape)}"
-        raise ConfigError(f"model.attention: does not fit training.start_from: tensor {other[0]} {shapes}")
-    model.load_state_dict(both, strict=False)
-    counts: dict[str, list[int]] = {}
-    for name, tensor in (found | own).items():
-        part = "attention" if name.startswith("decoder.attention.") else name.partition(".")[0]
-        column = 0 if name in both else 1 if name in found else 2
-        counts.setdefault(part, [0, 0, 0])[column] += tensor.numel()
-    rows = [f"{part:<18}{loaded:>12,}{left:>12,}{new:>12,}" for part, (loaded, left, new) in counts.items()]
-    say("\n".join([f"{'weights':<18}{'loaded':>12}{'left out':>12}{'new':>12}", *rows]))
-    return {"run": path, "model_sha256": digest(RunDirectory(path).folder("best") / "model.safetensors")}

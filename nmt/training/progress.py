@@ -195,7 +195,7 @@ class Progress:
     def save_due(self, training: Training) -> bool:
         """Whether ``last`` is to be saved without a validation; never between skipped updates."""
         due = training.save_every is not None and self.update % training.save_every == 0
-        return due and not self.skipped_in_a_row
+        return due and not self.skipped_in_a_row and not self.validation_due(training)
 
     def complete(self, training: Training) -> bool:
         """Whether all updates are done."""

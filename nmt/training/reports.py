@@ -5,7 +5,6 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from nmt.device import format_of
 from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import METRICS
 from nmt.files import sync
-from nmt.messages import Detail, Say, Step, duration, step
+from nmt.messages import Detail, Say, Step, duration
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.film import Filmed, add_frame
@@ -119,21 +118,14 @@ class Reports:
         self.training = training
         self.extent = extent
         self.log = log
-        self._step = Step()
         self._heading = True
         """Whether the next row of the table of validations needs a heading."""
 
-    @contextmanager
-    def updates_after(self, progress: Progress) -> Iterator[None]:
-        """Show the updates after ``progress`` as a step."""
-        with step("training", self.training.updates, "updates", progress.update) as self._step:
-            yield
-
-    def update(self, progress: Progress, made: Update) -> None:
+    def update(self, progress: Progress, made: Update, bar: Step) -> None:
         """Show an update, which ``progress`` counts; at the end of a window, record all of its updates."""
         window = progress.window
-        self._step.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
-        self._step.advance()
+        bar.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
+        bar.advance()
         if not progress.report_due(self.training):
             return
         self.log.record(

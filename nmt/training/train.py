@@ -8,28 +8,25 @@ from pathlib import Path
 import torch
 
 from nmt.config import Config
-from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.errors import Stopped
-from nmt.evaluation.alignment import GoldPairs
+from nmt.evaluation.alignment import gold_pairs
 from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values
 from nmt.evaluation.writing import source_length, tokenizer_of_run
 from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
-from nmt.model import Seq2Seq, build_model
+from nmt.model import build_model
+from nmt.runs.checkpoints import load_weights
 from nmt.runs.directory import RunDirectory, read_manifest
-from nmt.runs.loading import load_weights
+from nmt.runs.loading import start
 from nmt.runs.metrics import best_validation, read_metrics
 from nmt.training.machine import Machine, Trial, choose_kernels, choose_precision, set_up
-from nmt.training.objective import objective_of
-from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal, start, started_from
+from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
-from nmt.training.validation import Validator, gold_pairs
 from nmt.training.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
-from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop
 
 StopRequest = AbstractContextManager[Callable[[], bool]]
@@ -75,15 +72,12 @@ def train(
     if not isinstance(config, Config):
         raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")
     say = say if world.writes else silent
-    run = RunDirectory(on_writer(world, lambda: str(find_run(config, resume=resume, overwrite=overwrite).path)))
-    device = set_up(config.device, config.threads)
-    # only the preparation, which takes the tokenizer from there, sees this run instead of training.start_from
-    to_prepare = started_from(config, run.path) if resume else config
-    prepared = in_turn(world, lambda: prepare(to_prepare, say))
+    path = on_writer(world, lambda: find_run(config, resume=resume, overwrite=overwrite))
+    run, machine = RunDirectory(path), set_up(config, world)
+    prepared = in_turn(world, lambda: prepare(config, say, own=run.path if resume else None))
     if not resume:
         say(table(prepared.report))
-    how = {"resume": resume, "overwrite": overwrite}
-    train_on(prepared, config, run, device, **how, say=say, stop_request=stop_request, world=world)
+    train_on(prepared, config, run, machine, resume=resume, overwrite=overwrite, say=say, stop_request=stop_request)
     return run.path
 
 
@@ -91,17 +85,19 @@ def train_on(
     prepared: PreparedData,
     config: Config,
     run: RunDirectory,
-    device: torch.device,
+    machine: Machine,
     *,
     resume: bool = False,
     overwrite: bool = False,
     say: Say = silent,
     stop_request: StopRequest = NO_STOP_REQUEST,
-    world: World = ONE_PROCESS,
 ) -> Trainer | None:
     """Train on prepared data, with the arguments and errors of :func:`train`; return the trainer, None if the run was
     finished before."""
-    facts, gold = facts_of(config, prepared), gold_pairs(config.evaluation.gold)
+    world = machine.world
+    bleu_tokenizer, note = tokenizer_of_run(config, [pair.target for pair in prepared.validation_pairs])
+    gold = gold_pairs(config.evaluation.gold)
+    facts = facts_of(config, prepared, bleu_tokenizer)
     refuse_unequal(world, facts)
     begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
     torch.manual_seed(config.seed)
@@ -110,8 +106,8 @@ def train_on(
         facts["start_from"] = on_writer(world, lambda: start(model, other, say))
     if world.size > 1:  # the same weights in all processes: another processor may have rounded otherwise
         model.load_state_dict(share_tensors(world, model.state_dict))
-    trial = Trial(model, config.model.attention, config.training, prepared)
-    machine = choose_precision(config.precision, device, config.kernels, world, begun, trial, say)
+    trial = Trial(model, config, prepared)
+    machine = choose_precision(config.precision, machine, begun, trial, say)
     machine = choose_kernels(machine, trial, say)
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
@@ -129,7 +125,9 @@ def train_on(
             _say_results(run, say)
             return None
         log = Log(run, say, purge=update + 1 if resume else None, world=world)
-        trainer = make_trainer(config, prepared, model, run, log, machine, gold)
+        if note is not None:
+            say(note)
+        trainer = Trainer(config, prepared, model, run, log, machine, bleu_tokenizer, gold)
         for line in summary(config.training, prepared, model, machine, trainer.extent):
             say(line)
         if resume:
@@ -142,28 +140,6 @@ def train_on(
         score_test(config, prepared, run, trainer, check_stop)
         _say_results(run, say)
     return trainer
-
-
-def make_trainer(
-    config: Config,
-    prepared: PreparedData,
-    model: Seq2Seq,
-    run: RunDirectory,
-    log: Log,
-    machine: Machine,
-    gold: GoldPairs | None = None,
-) -> Trainer:
-    """A trainer that has not begun, and its parts; each gets the sections of the configuration that it needs."""
-    training = config.training
-    model.to(machine.device)
-    objective = objective_of(config.model.attention, training, model, Specials.of(prepared.tokenizers))
-    bleu_tokenizer, note = tokenizer_of_run(config, [pair.target for pair in prepared.validation_pairs])
-    if note is not None:
-        log.say(note)
-    validator = Validator(
-        training.validation, config.decoding, bleu_tokenizer, gold, prepared, training.batch_tokens, model, log, machine
-    )
-    return Trainer(training, config.seed, prepared, model, objective, validator, run, log, machine)
 
 
 # --- after the last update --------------------------------------------------------------------------------------------
@@ -179,12 +155,13 @@ def score_test(
     """
     if not prepared.test_pairs:
         return
-    machine, model, log = trainer.machine, trainer.model, trainer.log
-    load_weights(model, share_tensors(machine.world, lambda: run.weights("best")), str(run.folder("best")))
+    world, validator, log = trainer.world, trainer.validator, trainer.log
+    best = share_tensors(world, lambda: run.weights("best"))
+    load_weights(trainer.model, best, str(run.folder("best")))
     sources, references = zip(*prepared.test_pairs, strict=True)
-    options, what = SearchOptions.from_config(config.decoding), "translating the test set"
-    hypotheses = trainer.validator.translate(sources, options, torch.float32, what, check_stop)
-    if not machine.world.writes:
+    what = "translating the test set"
+    hypotheses = validator.translate(sources, validator.of_test, torch.float32, what, check_stop)
+    if not world.writes:
         return
     how = scoring({run.path.name: config}, sources, references, log.say)
     system = how.score(run.path.name, hypotheses)

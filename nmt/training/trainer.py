@@ -8,18 +8,20 @@ from itertools import islice
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from nmt.config.schema import Training
+from nmt.config import Config
+from nmt.config.schema import BleuTokenizer
 from nmt.data.batching import Batch, Specials, ahead
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position, training_batches
 from nmt.errors import CheckpointError, Stopped
-from nmt.messages import Caution
+from nmt.evaluation.alignment import GoldPairs
+from nmt.messages import Caution, step
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing
 from nmt.training.gradients import Accumulation, gradients_on
 from nmt.training.machine import Machine
-from nmt.training.objective import Objective
+from nmt.training.objective import objective_of
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress, Update
 from nmt.training.reports import Log, Reports
@@ -32,35 +34,35 @@ SKIPS = 10
 
 
 class Trainer:
-    """Trains a model, which is on the device of ``machine``, starting from ``progress``."""
+    """Trains a model, which it moves to the device of ``machine``, starting from ``progress``."""
 
     def __init__(
         self,
-        training: Training,
-        seed: int,
+        config: Config,
         prepared: PreparedData,
         model: Seq2Seq,
-        objective: Objective,
-        validator: Validator,
         run: RunDirectory,
         log: Log,
         machine: Machine,
+        bleu_tokenizer: BleuTokenizer = "13a",
+        gold: GoldPairs | None = None,
     ) -> None:
-        self.training, self.seed = training, seed
+        self.training = config.training
+        self.seed, self.log = config.seed, log
         self.prepared, self.specials = prepared, Specials.of(prepared.tokenizers)
-        self.model = model
-        self.validator = validator
-        self.log = log
-        self.machine, self.device, self.world = machine, machine.device, machine.world
+        self.model, self.machine = model.to(machine.device), machine
+        self.device, self.world = machine.device, machine.world
+        objective = objective_of(config.model.attention, self.training, model, self.specials)
+        self.validator = Validator(self.training, config.decoding, prepared, model, log, machine, bleu_tokenizer, gold)
+        self.accumulation = Accumulation(model, machine.world, self.training.accumulation, machine.precision)
         self.gradients = gradients_on(
             model, objective, machine.device, machine.precision, self.specials, machine.kernels
         )
-        self.accumulation = Accumulation(model, machine.world, training.accumulation, machine.precision)
-        self.optimizer = build_optimizer(model.parameters(), training.optimizer)
-        self.checkpointing = Checkpointing(training, run, model, self.optimizer, machine, log)
-        self.extent = Extent.of(training, prepared, machine.world.size)
-        self.reports = Reports(training, self.extent, log)
-        self.progress = Progress(batch_tokens=training.batch_tokens)
+        self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
+        self.checkpointing = Checkpointing(self.training, run, model, self.optimizer, machine, log)
+        self.extent = Extent.of(self.training, prepared, machine.world.size)
+        self.reports = Reports(self.training, self.extent, log)
+        self.progress = Progress(batch_tokens=self.training.batch_tokens)
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -71,21 +73,22 @@ class Trainer:
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
         try:
-            with self.reports.updates_after(self.progress):
-                if self.progress.validation_due(self.training):  # it was interrupted
-                    self.validate(check_stop)
-                groups = self.groups()
-                while not self.progress.finished(self.training):
+            groups = self.groups()
+            with step("training", self.training.updates, "updates", self.progress.update) as bar:
+                while True:
+                    if self.progress.validation_due(self.training):
+                        self.validate(check_stop)
+                    if self.progress.finished(self.training):
+                        break
                     stop_together(self.world, check_stop)
+                    seed_apart(self.world, self.seed, self.progress.update)
                     started = time.perf_counter()
                     batches, after = next(groups)
                     update = self.update(batches)
                     seconds = time.perf_counter() - started
                     self.progress = self.progress.updated(update, after, seconds, self.training.log_every)
-                    self.reports.update(self.progress, update)
-                    if self.progress.validation_due(self.training):
-                        self.validate(check_stop)
-                    elif self.progress.save_due(self.training):
+                    self.reports.update(self.progress, update, bar)
+                    if self.progress.save_due(self.training):
                         self.save()
         except Stopped:
             self.save()
@@ -95,7 +98,6 @@ class Trainer:
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
-        seed_apart(self.world, self.seed, self.progress.update)
         # in gradients.py: forward and backward of each batch (EagerGradients), then the all-reduce (Accumulation)
         nll, halved = self.accumulation(self.gradients, batches, tokens, self.progress, self.log.say)
         norm = clip_grad_norm_(self.model.parameters(), self.training.clip or math.inf)

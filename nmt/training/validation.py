@@ -7,14 +7,14 @@ from itertools import islice
 import torch
 
 from nmt import fast
-from nmt.config.schema import BleuTokenizer, Decoding, GoldAlignment, Validation
+from nmt.config.schema import BleuTokenizer, Decoding, Training
 from nmt.data.batching import Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import FirstPieces
 from nmt.device import autocast
-from nmt.errors import NmtError, ProcessError, of_key
-from nmt.evaluation.alignment import GoldPairs, likeliest_links, read_gold, score_alignments
+from nmt.errors import NmtError, ProcessError
+from nmt.evaluation.alignment import GoldPairs, likeliest_links, score_alignments
 from nmt.evaluation.metrics import Evidence, scores_of
 from nmt.messages import Caution, counted, step
 from nmt.model import Seq2Seq
@@ -40,23 +40,24 @@ class Validator:
 
     def __init__(
         self,
-        validation: Validation,
+        training: Training,
         decoding: Decoding,
-        bleu_tokenizer: BleuTokenizer,
-        gold: GoldPairs | None,
         prepared: PreparedData,
-        batch_tokens: int,
         model: Seq2Seq,
         log: Log,
         machine: Machine,
+        bleu_tokenizer: BleuTokenizer,
+        gold: GoldPairs | None,
     ) -> None:
-        self.validation, self.bleu_tokenizer, self.gold = validation, bleu_tokenizer, gold
+        self.validation, self.bleu_tokenizer, self.gold = training.validation, bleu_tokenizer, gold
         self.corpus = FirstPieces(prepared.validation, decoding.max_source)
-        self.plan = self.corpus.plan(batch_tokens)
-        self.pairs = prepared.validation_pairs[: validation.sentences]
+        self.plan = self.corpus.plan(training.batch_tokens)
+        self.pairs = prepared.validation_pairs[: self.validation.sentences]
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.tokenizers, self.specials = prepared.tokenizers, Specials.of(prepared.tokenizers)
-        self.options = SearchOptions.from_config(decoding, beam_size=validation.beam_size)
+        self.of_test = SearchOptions.from_config(decoding)
+        """How the test set is translated."""
+        self.options = SearchOptions.from_config(decoding, beam_size=self.validation.beam_size)
         self.filmed = list(islice(filter(self._is_short, self.pairs), FILMED))
         self.log, self.machine, self.world = log, machine, machine.world
         if self.corpus.cut:
@@ -153,11 +154,3 @@ class Validator:
         """Whether a pair has few enough pieces to be filmed."""
         sides = zip((self.tokenizers.source, self.tokenizers.target), pair, strict=True)
         return not any(tokenizer.encode_first([text], LONGEST_FILMED)[0][1] for tokenizer, text in sides)
-
-
-def gold_pairs(gold: GoldAlignment | None) -> GoldPairs | None:
-    """Read the pairs with gold links that a configuration names, if it does. Raises DataError."""
-    if gold is None:
-        return None
-    with of_key("evaluation.gold"):
-        return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)

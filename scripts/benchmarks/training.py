@@ -26,7 +26,6 @@ from nmt.training.machine import Machine
 from nmt.training.objective import teacher_forcing
 from nmt.training.optimizer import build_optimizer
 from nmt.training.reports import Log
-from nmt.training.train import make_trainer
 from nmt.training.trainer import Trainer
 from nmt.training.world import ONE_PROCESS
 
@@ -201,7 +200,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     machine = Machine(device, precision, config.kernels)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunDirectory(scratch)
-        trainer = make_trainer(config, prepared, model, run, Log(run, lambda _: None), machine)
+        trainer = Trainer(config, prepared, model, run, Log(run, lambda _: None), machine)
         rate = large_product_rate(device, precision)
         _warm(trainer, trainer.groups(), device)
         start = trainer.progress

@@ -19,7 +19,6 @@ from nmt.runs.directory import RunDirectory
 from nmt.training.machine import Machine
 from nmt.training.progress import Update, ValidationResult
 from nmt.training.reports import Log
-from nmt.training.train import make_trainer
 from nmt.training.trainer import Trainer
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import SearchOptions
@@ -47,7 +46,7 @@ def make(folder: Path, tmp_path: Path) -> Make:
         run.path.mkdir()
         log = Log(run, (said if said is not None else []).append)
         machine = Machine(torch.device("cpu"), torch.float64, configuration.kernels)
-        return make_trainer(configuration, prepared, model, run, log, machine)
+        return Trainer(configuration, prepared, model, run, log, machine)
 
     return make
 
