@@ -64,9 +64,7 @@ def test_results_go_to_standard_output_and_the_code_is_returned(capsys: pytest.C
         (MemoryError(), ["out of memory (MemoryError); use smaller batches or a smaller model"]),
     ],
 )
-def test_an_error_that_the_user_can_correct_has_code_2_and_no_traceback(
-    error: Exception, lines: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_user_errors_end_with_code_2(error: Exception, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(raising(error)) == 2
     printed = "".join(f"nmt-test: error: {line}\n" for line in lines)
     assert capsys.readouterr() == ("", printed)
@@ -165,9 +163,7 @@ def test_the_list_of_commands_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_names_every_default_and_ends_with_examples(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_names_defaults(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     module = importlib.import_module(PROJECT["scripts"][name].partition(":")[0])
     assert module.main(["--help"]) == 0

@@ -128,9 +128,7 @@ def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: 
     assert code == 2 and f"a: bahdanau and {bf16} differ in model.attention" in err
 
 
-def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
-    models: Path, tmp_path: Path, command: Command
-) -> None:
+def test_translations_that_are_there_are_drawn_as_those_of_runs(models: Path, tmp_path: Path, command: Command) -> None:
     systems = ("--system=a=bahdanau", "--hypotheses=a=ref", "--system=b=none", "--system=file=ref")
     line = {"split": "validation"}
     validations: list[dict[str, Any]] = [line | {"step": step, "best": step == 1500} for step in (1500, 1584)]
@@ -156,9 +154,7 @@ def test_translations_of_runs_that_are_there_are_drawn_with_what_the_runs_tell(
     }
 
 
-def test_systems_that_are_not_trained_enough_are_not_compared(
-    files: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_untrained_systems_are_not_compared(files: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.evaluation.significance.MIN_SENTENCES", 2)
     (files / "noise").write_text("z\n" * 5, "utf-8")
     code, out, _ = command(length_curve.main, *TEST_SET, *TWO, "--system", "noise=noise")

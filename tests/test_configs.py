@@ -82,9 +82,7 @@ def test_the_networks_of_an_experiment_are_built(experiment: str) -> None:
     ("experiment", "base", "systems"),
     [("demo", None, 3), ("multi30k", None, 2), *(("europarl", base, 5) for base in BASES["europarl"])],
 )
-def test_systems_that_are_compared_differ_in_their_attention_alone(
-    experiment: str, base: str | None, systems: int
-) -> None:
+def test_compared_systems_differ_in_their_attention_alone(experiment: str, base: str | None, systems: int) -> None:
     """As their names say; those of the length curve also differ in the most words of a training pair."""
     kinds = {"rnnencdec": "none", "rnnsearch": "bahdanau"}
     rest = []

@@ -107,9 +107,7 @@ def test_gpus_are_connected_before_the_first_batch(gpus: list[Any], monkeypatch:
         ("", {}, None),
     ],
 )
-def test_the_tightest_limit_of_the_groups_around_the_process_counts(
-    membership: str, files: dict[str, str], limit: float | None, tmp_path: Path
-) -> None:
+def test_the_tightest_limit_counts(membership: str, files: dict[str, str], limit: float | None, tmp_path: Path) -> None:
     for name, text in files.items():
         group = tmp_path / "cgroup" / name
         group.mkdir(parents=True, exist_ok=True)

@@ -393,9 +393,7 @@ def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsy
     assert load_run_config(tmp_path / "out/none").training.clip == 2.0
 
 
-def test_an_experiment_refuses_to_be_several_processes(
-    monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]
-) -> None:
+def test_an_experiment_is_one_process(monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     said = refused(main, "--config", "configs/experiments/demo.yaml")

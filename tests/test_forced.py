@@ -57,9 +57,7 @@ def steps(model: Seq2Seq, source: list[int], target: list[int]) -> tuple[Any, An
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("how", [{"beam_size": 4, "n_best": 4}, {"beam_size": 1}, {"sampling": Sampling(0.8)}], ids=str)
-def test_a_forced_score_is_the_score_that_search_reported(
-    attention: dict[str, object], how: dict[str, object], reverse: bool
-) -> None:
+def test_a_forced_score_is_that_of_search(attention: dict[str, object], how: dict[str, object], reverse: bool) -> None:
     """Wherever the tokenizer cuts the translation into the pieces that search found: words are always cut so, but for
     two unknown ones side by side. The score of a hypothesis that search cut off has no end symbol."""
     tokenizers = replace(BY_WORD, reverse_source=reverse)

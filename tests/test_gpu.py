@@ -74,7 +74,7 @@ def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], bea
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.03)])
 @pytest.mark.parametrize("most", [1, 128])
-def test_graphs_give_the_gradients_of_the_eager_path(
+def test_graphs_give_the_eager_gradients(
     attention: str,
     smoothing: float,
     precision: torch.dtype,

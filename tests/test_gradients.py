@@ -81,9 +81,7 @@ def test_recordings_give_up_their_memory_where_it_is_short(where: str, monkeypat
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("most", [1, 128])
-def test_graphs_give_the_gradients_of_the_eager_path(
-    attention: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_graphs_give_the_eager_gradients(attention: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two shapes in turns, so that each is computed, recorded and replayed with another content; two batches an update,
     and one that was halved. They add up in the gradients, whose memory stays, or in float64 outside of them."""
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)

@@ -118,9 +118,7 @@ def reinforce(section: dict[str, Any], **options: Any) -> tuple[Seq2Seq, Reinfor
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_mean_gradient_of_reinforce_is_that_of_the_expected_log_likelihood(
-    system: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reinforce_follows_the_expected_log_likelihood(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its mean over all positions, each with its probability, is exact: no baseline moves it."""
     model, objective = reinforce(SYSTEMS[system])
     assert objective.to_go == (system != "states depend on no position")

@@ -146,9 +146,7 @@ def test_keywords_are_options_of_the_search(translator: nmt.Translator) -> None:
         ({"beam_sise": 5}, "decoding.beam_sise: unknown"),
     ],
 )
-def test_wrong_options_are_configuration_errors(
-    translator: nmt.Translator, changes: dict[str, Any], problem: str
-) -> None:
+def test_wrong_options_are_config_errors(translator: nmt.Translator, changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError) as error:
         translator.translate("oak", **changes)
     assert problem in str(error.value)
@@ -186,9 +184,7 @@ def test_evaluate_agrees_with_the_command_and_with_the_training(here: Path) -> N
     assert as_lines.bleu.value == pytest.approx(100) and as_lines.scores["chrf"].value == 100
 
 
-def test_length_curve_gives_the_files_of_the_command(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_curves_of_the_command(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.evaluation.significance.MIN_SENTENCES", 2)
     systems = ["--system", "tiny=runs/tiny", "--system", "copy=test.low", "--system", "copy=test.up"]
     files = ["--source", "test.low", "--reference", "test.up", "--output", "of-command"]

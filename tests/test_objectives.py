@@ -132,9 +132,7 @@ def test_each_position_keeps_its_reference_with_the_probability_of_the_share() -
     ("output", "forbidden", "expected"),
     [("sample", (), [0.4, 0.4, 0.15, 0.05]), ("sample", (0, 1), [0, 0, 0.75, 0.25]), ("argmax", (0, 1), [0, 0, 1, 0])],
 )
-def test_outputs_are_drawn_from_the_distribution_of_the_network(
-    output: Any, forbidden: tuple[int, ...], expected: list[float]
-) -> None:
+def test_outputs_are_drawn_by_their_probability(output: Any, forbidden: tuple[int, ...], expected: list[float]) -> None:
     """What is forbidden is no output, however probable; the others share its probability. What is drawn stays the
     same."""
     model = unconditional([0.4, 0.4, 0.15, 0.05])

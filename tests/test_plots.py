@@ -62,9 +62,7 @@ def test_the_same_numbers_give_the_same_bytes_and_matplotlib_is_left_as_it_was(t
     assert dict(matplotlib.rcParams) == before
 
 
-def test_files_that_cannot_be_written_are_named_and_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "curve.json").mkdir()
     with pytest.raises(DataError, match=r"curve\.json: cannot be written: Is a directory"):
         CURVE.write(tmp_path / "curve")

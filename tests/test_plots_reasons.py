@@ -95,9 +95,7 @@ def test_curves_by_hand() -> None:
     assert curves["perplexity"].updates.tolist() == [50, 200] and curves["bleu"].values.tolist() == [3.0]
 
 
-def test_every_reason_has_its_figure_and_the_numbers_are_beside_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_reason_has_its_figure_and_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for attention in ("none", "bahdanau"):
         train(config(tmp_path, attention, output=attention))
     texts = [f"--source={tmp_path}/test.low", f"--reference={tmp_path}/test.up"]

@@ -287,9 +287,7 @@ def test_runs_that_do_not_compare_are_refused(folder: Path, tmp_path: Path, refu
     assert "translate in one direction; found none low to up, other low to sideways" in said
 
 
-def test_runs_without_a_test_set_are_measured_on_that_of_the_others(
-    folder: Path, tmp_path: Path, refused: Callable[..., str]
-) -> None:
+def test_runs_without_a_test_set_take_that_of_others(folder: Path, tmp_path: Path, refused: Callable[..., str]) -> None:
     files = {"source": str(folder / "test.low"), "target": str(folder / "test.up")}
     changed_run(folder, tmp_path / "one", {"test": None})
     changed_run(folder, tmp_path / "other", {"test": files | {"limit": 5}})

@@ -55,9 +55,7 @@ def test_weights_come_back_within_the_stated_bound() -> None:
         ("▁我 们 走 </s>", "我们走", "characters", ["▁我", "们", "走", "</s>"], [0, 0, 0, -1]),
     ],
 )  # fmt: skip
-def test_pieces_are_joined_to_the_words_of_the_text(
-    pieces: str, text: str, unit: Unit, groups: list[str], words: list[int]
-) -> None:
+def test_pieces_are_joined_to_words(pieces: str, text: str, unit: Unit, groups: list[str], words: list[int]) -> None:
     assert grouped(pieces.split(), text, unit) == ([group.split() for group in groups], words)
 
 

@@ -55,9 +55,7 @@ def ruled(model: ToyModel, lengths: list[int], each: list[Plainly]) -> Ruled:
 
 @given(st.integers(0, 10_000), RULES, RULES, st.sampled_from([0.0, 1.0]))
 @settings(max_examples=25)
-def test_a_full_width_beam_finds_all_that_the_rules_permit(
-    seed: int, first: Plainly, second: Plainly, alpha: float
-) -> None:
+def test_a_full_width_beam_finds_all_permitted(seed: int, first: Plainly, second: Plainly, alpha: float) -> None:
     model, lengths = RememberingModel(seed, 2, sharpness=1.0), [4, 4]
     each = [first, Plainly(first.n, second.least)]
     wanted = [{*plainly.hypotheses(model, sentence, 4)} for sentence, plainly in enumerate(each)]

@@ -203,9 +203,7 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
         ("nmt", "validation     1,200    4.10   3.144       23.21  22.65       2s  best", None, 22.65),
     ],
 )
-def test_what_the_toolkits_print_is_found(
-    name: str, line: str, rate: float | None, bleu: float | None, tmp_path: Path
-) -> None:
+def test_toolkits_are_understood(name: str, line: str, rate: float | None, bleu: float | None, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(f"      1.50\t{line}\n", encoding="utf-8")
     toolkit = TOOLKITS[name]

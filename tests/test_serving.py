@@ -355,9 +355,7 @@ def test_a_short_request_goes_before_a_long_one_unless_that_has_waited_long() ->
         assert translate.batches == [[line] for line in order]
 
 
-def test_a_failure_is_that_of_one_request_and_one_that_is_given_up_is_not_translated(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_one_request_fails_alone_and_one_that_is_given_up_is_not_translated(caplog: pytest.LogCaptureFixture) -> None:
     translate, lines = Fake(opened=False), ("0", "1", "fail", "3", "gone")
     first, second, failed, fourth, _ = queued(translate, LIMITS, [asked(line) for line in lines], given_up=4)
     assert [first, second, fourth] == [["0"], ["1"], ["3"]]

@@ -82,9 +82,7 @@ def test_translations_obey_the_rules_and_the_bounds_of_their_length() -> None:
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM, with_(GREEDY, sampling=Sampling(0.7, 20, 0.9))])
-def test_output_does_not_depend_on_batches_windows_or_neighbours(
-    translator: Translator, options: SearchOptions
-) -> None:
+def test_output_does_not_depend_on_batches_or_neighbours(translator: Translator, options: SearchOptions) -> None:
     """Neither does their order."""
     expected = list(translator.stream(LINES, options))
     assert len({translation.text for translation in expected}) > 5  # the network does not say the same to everything
@@ -104,9 +102,7 @@ def test_output_does_not_depend_on_batches_windows_or_neighbours(
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM, with_(BEAM, no_repeat_ngram=2)], ids=["greedy", "beam", "ruled"])
-def test_attention_has_a_row_a_piece_and_a_column_a_source_piece(
-    translator: Translator, options: SearchOptions
-) -> None:
+def test_attention_has_a_row_a_piece_a_column_a_source_piece(translator: Translator, options: SearchOptions) -> None:
     assert next(translator.stream(LINES, options)).attention is None
     for translation in translator.stream(LINES, with_(options, attention=True)):
         assert translation.source_pieces[-1] == "</s>" and len(translation.hypotheses) == options.n_best
@@ -161,9 +157,7 @@ def test_line_ends_in_the_output_become_spaces(bahdanau: Translator, monkeypatch
     [("a b", 1, 4, 4), ("a b", 200, 500, 700), (" " * 1_000_000, 4096, 1, 9)],
     ids=["typed", "a window", "much text"],
 )
-def test_lines_are_read_no_further_than_the_window(
-    bahdanau: Translator, line: str, window: int, taken: int, most_read: int
-) -> None:
+def test_lines_are_read_by_windows(bahdanau: Translator, line: str, window: int, taken: int, most_read: int) -> None:
     """A window has no more text than memory should hold."""
     read = 0
 
@@ -250,9 +244,7 @@ def test_batches_hold_multiples_of_16_where_more_fit_and_all_lines_of_like_lengt
 
 
 @pytest.mark.parametrize(("lines", "rows"), [(10, ROWS), (6 * ROWS, ROWS), (12 * ROWS, 2 * ROWS), (1000, 160)])
-def test_each_thread_has_three_batches_where_there_are_enough_lines(
-    lines: int, rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_thread_has_three_batches_if_lines_suffice(lines: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     assert most_rows(lines, torch.device("cpu")) == rows
     assert most_rows(lines, torch.device("cuda")) == lines
@@ -272,9 +264,7 @@ def test_each_thread_has_three_batches_where_there_are_enough_lines(
     ],
     ids=["short", "long", "short ones", "long lines"],
 )
-def test_freed_memory_is_given_back(
-    texts: int, line: str, lines: int, released: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_freed(texts: int, line: str, lines: int, released: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blank lines take no time."""
     calls = list[None]()
     monkeypatch.setattr("nmt.translation.translator.release_freed_memory", lambda: calls.append(None))

@@ -96,9 +96,7 @@ def test_the_configuration_overrides_the_language(tmp_path: Path) -> None:
     assert tokenizer_of_run(in_languages(tmp_path, "zh", "xx"), ENGLISH) == ("13a", None)
 
 
-def test_files_are_scored_by_their_script(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_by_script(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, lines in (("ja", JAPANESE), ("en", ENGLISH)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
