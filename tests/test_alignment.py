@@ -177,8 +177,7 @@ def test_pharaoh_is_read_as_it_is_written(links: frozenset[tuple[int, int]]) -> 
 
 
 def test_links_of_two_directions_are_joined() -> None:
-    """Worked by hand: of the links beside 1-1 and its neighbours only 2-2 has no free word; of those apart, 4-5 has
-    none after 0-5."""
+    """By hand: of the links beside 1-1 and its neighbours only 2-2 has no free word; of those apart, 4-5 after 0-5."""
     ahead = frozenset({(1, 1), (1, 2), (2, 3), (0, 5)})
     back = frozenset({(1, 1), (2, 1), (2, 2), (4, 5)})
     assert symmetrized(ahead, back, "intersection") == {(1, 1)}

@@ -99,6 +99,7 @@ def test_energies_by_the_papers_formulas(kind: str) -> None:
     annotations, queries = randoms(2, 5, 4), randoms(2, 3, 4)
     _, alpha = weigh(attention, queries, memory(annotations, [5, 3]))
     w = dict(attention.named_parameters())
+    assert {tensor.size(0) for name, tensor in w.items() if "query" in name} <= {3}, "units of the hidden layer"
     for b, length in enumerate((5, 3)):
         for q in range(3):
             energies = torch.stack([ENERGIES[kind](w, queries[b, q], annotations[b, j]) for j in range(length)])

@@ -170,8 +170,7 @@ def configured(folder: Path, part: str, output: str = "run", updates: int = 2) -
 
 @pytest.mark.parametrize("part", PARTS)
 def test_it_trains_resumes_and_translates(folder: Path, part: str) -> None:
-    """A run that is made longer is one that was longer, also where parameters have no gradient, and so no state of the
-    optimizer."""
+    """A run that is made longer is one that was longer, also where the optimizer has no state for a parameter."""
     whole, parts = f"whole-{part}", f"parts-{part}"
     train(configured(folder, part, whole))
     train(configured(folder, part, parts, 1))

@@ -346,8 +346,7 @@ def test_the_command_reports_what_cannot_work_before_it_trains(tmp_path: Path, r
 
 
 def test_everything_from_finished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is trained, all is translated, scored and drawn; a second call does not translate again, and writes the
-    same results."""
+    """Nothing is trained, all is translated, scored and drawn; a second call translates nothing and writes the same."""
     texts = {"source": str(tmp_path / "validation.low"), "reference": str(tmp_path / "validation.up")}
     absent = {"source": "absent", "reference": "absent", "optional": True}
     path = write_experiment(tmp_path, tests={"validation": texts, "absent": absent})

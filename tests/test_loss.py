@@ -37,8 +37,7 @@ def numpy_loss(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: 
 
 
 def fused_and_plain(given: Inputs, smoothing: float, counted: Tensor | None = None) -> list[list[Tensor]]:
-    """Objective, likelihood, gradients of readouts, weight, bias; of some rows, or of all. The objective is scaled as
-    training does."""
+    """Objective, likelihood, gradients of readouts, weight, bias, scaled as in training; of some rows, or of all."""
     readouts, output, targets = given
     rows = slice(None) if counted is None else counted
     results = []

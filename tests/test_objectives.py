@@ -133,8 +133,7 @@ def test_each_position_keeps_its_reference_with_the_probability_of_the_share() -
     [("sample", (), [0.4, 0.4, 0.15, 0.05]), ("sample", (0, 1), [0, 0, 0.75, 0.25]), ("argmax", (0, 1), [0, 0, 1, 0])],
 )
 def test_outputs_are_drawn_by_their_probability(output: Any, forbidden: tuple[int, ...], expected: list[float]) -> None:
-    """What is forbidden is no output, however probable; the others share its probability. What is drawn stays the
-    same."""
+    """What is forbidden is no output, however probable; the others share its probability. As much is drawn."""
     model = unconditional([0.4, 0.4, 0.15, 0.05])
     free = ScheduledSampling(TeacherForcing(), model, schema.ScheduledSampling(output=output), ())
     torch.manual_seed(2)

@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from nmt.config.schema import Data
 from tests.small_run import write_corpus
 from tests.small_translator import ATTENTIONS, save_run
 from tests.test_docs import PAGES, PROJECT, ROOT
+from tests.test_serving import started
 
 README, COMMANDS, GUIDE = (PAGES[name] for name in ("README.md", "docs/commands.md", "docs/own-text.md"))
 TEST_LINES = 20
@@ -80,18 +80,10 @@ def run(command: str) -> None:
 
 def check_server(words: list[str]) -> None:
     """Start the server at a free port, and send it the request that the page shows."""
-    script = "import sys; from nmt.cli.serve import main; sys.exit(main(sys.argv[1:]))"
     [(body, path)] = re.findall(r"^curl .* -d '(.*)' http://127\.0\.0\.1:8000(/\w+)$", COMMANDS, re.M)
-    with subprocess.Popen([sys.executable, "-c", script, *words[1:], "--port", "0"], stderr=subprocess.PIPE) as server:
-        assert server.stderr is not None
-        assert server.stderr.readline().startswith(b"loading ")
-        ready = re.search(rb"http://127\.0\.0\.1:\d+", server.stderr.readline())
-        assert ready is not None
-        request = urllib.request.Request(ready[0].decode() + path, body.encode(), {"content-type": "application/json"})
-        with urllib.request.urlopen(request) as answer:
-            assert len(json.load(answer)) == len(json.loads(body)["text"])
-        server.terminate()
-    assert server.returncode == 0
+    with started(*words[1:]) as (client, _):
+        answer = client.ask("POST", path, body.encode(), content_type="application/json")
+        assert len(answer.content["translations"]) == len(json.loads(body)["text"])
 
 
 def pins() -> dict[str, str]:

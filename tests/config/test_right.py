@@ -49,8 +49,7 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
 
 
 def test_a_section_needs_no_more_than_what_differs(tmp_path: Path) -> None:
-    """A type alone keeps the keys that the new variant knows; a word is a type with its defaults; no type is the usual
-    one."""
+    """A type alone keeps keys that the new variant knows; a word is a type with its defaults; no type is the usual."""
     model = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score.type=concat").model
     assert model.attention == LuongAttention(type="luong", score=AdditiveScore(type="concat", hidden=64))
     words = ("model.attention=luong", "model.attention.score=cosine", "training.optimizer=sgd")
