@@ -57,8 +57,8 @@ class Two(World):
     def __init__(self, other: str) -> None:
         self.other = other
 
-    def gather(self, value: Any, *, patiently: bool = False) -> list[Any]:
-        return [value, None if patiently else self.other]
+    def any(self, flag: bool) -> bool:
+        return flag or self.other == "fp32"
 
 
 @pytest.mark.parametrize(

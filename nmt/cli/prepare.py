@@ -30,7 +30,7 @@ def prepare(*, config: InputFile, set: Overrides | None = None, json: OutputFile
     look_at_corpora(loaded)
     from nmt.data.dataset import prepare as prepare_data  # noqa: PLC0415  (slow to import)
     from nmt.data.report import describe  # noqa: PLC0415
-    from nmt.training.opening import refuse_other_parts  # noqa: PLC0415
+    from nmt.runs.directory import refuse_other_parts  # noqa: PLC0415
 
     refuse_other_parts(loaded)
     report = prepare_data(loaded, say).report

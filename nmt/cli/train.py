@@ -12,6 +12,7 @@ from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say
 from nmt.config import Config, load_config, load_run_config
 from nmt.errors import CheckpointError, ConfigError, Stopped
+from nmt.files import printable
 from nmt.messages import Result
 from nmt.runs.directory import run_directory
 
@@ -82,4 +83,8 @@ def configuration(file: str | None, overrides: Sequence[str], output: str | None
         config = load_run_config(output, overrides)
     else:
         raise ConfigError("--config is missing: give a configuration, or continue a run with --resume --output RUN")
-    return config if output is None else config.model_copy(update={"output": output})
+    if output is None:
+        return config
+    if (shown := printable(output)) != output:
+        raise ConfigError(f"output: {shown}: a name that is not UTF-8; config.yaml could not hold it")
+    return config.model_copy(update={"output": output})

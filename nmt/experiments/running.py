@@ -22,9 +22,16 @@ from nmt.experiments.results import draw_all, translate_all
 from nmt.files import read_json, write_json
 from nmt.messages import Result, Say, silent
 from nmt.model import build_model
-from nmt.runs.directory import LENGTH, WITHOUT_EFFECT, RunDirectory, read_manifest, refuse_other_config
+from nmt.runs.directory import (
+    LENGTH,
+    WITHOUT_EFFECT,
+    RunDirectory,
+    read_manifest,
+    refuse_other_config,
+    refuse_other_parts,
+)
 from nmt.training.machine import Trial, choose_precision, set_up
-from nmt.training.opening import is_finished, refuse_fewer_updates, refuse_other_parts
+from nmt.training.opening import is_finished, refuse_fewer_updates
 from nmt.training.progress import Progress
 
 Options = tuple[str, ...]

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nmt.config import Config, dump_config
-from nmt.errors import CheckpointError, ConfigError
-from nmt.files import printable, read_json, refuse_links_outside, sync, why_unwritable, write_json, write_text
+from nmt.config import Config, dump_config, load_run_config
+from nmt.errors import CheckpointError, ConfigError, of_key
+from nmt.files import read_json, refuse_links_outside, sync, why_unwritable, write_json, write_text
 from nmt.messages import Say
 from nmt.runs.checkpoints import Checkpoints
 
@@ -120,8 +120,6 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     """The run directory of a configuration. Raises ConfigError if there is none, or if it must not be used."""
     if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
-    if (shown := printable(config.output)) != config.output:
-        raise ConfigError(f"output: {shown}: a name that is not UTF-8; config.yaml could not hold it")
     run = RunDirectory(config.output)
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
@@ -180,6 +178,10 @@ COURSE = (
     "model.decoder.dropout",
 )
 """Those that a person may change in the course of training."""
+PARTS = ("", "encoder.", "decoder.")
+TAKEN_OVER = ("tokenizer", "model", "data.reverse_source")
+OWN = ("tokenizer.dropout", "model.attention", "model.initialization", *(f"model.{part}dropout" for part in PARTS))
+"""Keys, or sections of them, that must be those of the other run, and those in them that need not be."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,18 @@ def refuse_other_config(
             f"batch size, dropout, patience and length; restore it (--config can be left out), or train another run, "
             f"without --resume: nmt-train --config {run.config} --output NEW",
         )
+
+
+def refuse_other_parts(config: Config) -> None:
+    """Raise the error of a run in ``training.start_from`` that is missing, or whose tokenizer or network differs in
+    more than attention and dropout: ConfigError, CheckpointError."""
+    if (path := config.training.start_from) is None:
+        return
+    with of_key("training.start_from"):
+        before = {"config": load_run_config(path).model_dump(mode="json")}
+    if changed := [each for each in differences(before, config, OWN) if each.startswith(TAKEN_OVER)]:
+        taken = "takes over the tokenizer and the network, but for attention and dropout"
+        raise ConfigError(*changed, f"training.start_from: {path}: training {taken}; use the configuration of this run")
 
 
 def read_manifest(run: RunDirectory) -> dict[str, Any]:

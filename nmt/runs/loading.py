@@ -88,6 +88,7 @@ def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
     """
     with of_key("training.start_from"):
         other = load_run(path, torch.device("cpu"))
+    file = other.directory.folder("best") / "model.safetensors"
     found, own = unshared(other.model.state_dict()), unshared(model.state_dict())
     both = {name: found[name] for name in own if name in found}
     if unlike := [name for name, tensor in both.items() if tensor.shape != own[name].shape]:
@@ -101,4 +102,4 @@ def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
         counts.setdefault(part, [0, 0, 0])[column] += tensor.numel()
     rows = [f"{part:<18}{loaded:>12,}{left:>12,}{new:>12,}" for part, (loaded, left, new) in counts.items()]
     say("\n".join([f"{'weights':<18}{'loaded':>12}{'left out':>12}{'new':>12}", *rows]))
-    return {"run": path, "model_sha256": digest(other.directory.folder("best") / "model.safetensors")}
+    return {"run": path, "model_sha256": digest(file)}

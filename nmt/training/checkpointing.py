@@ -71,7 +71,7 @@ class Checkpointing:
         world, where = self.machine.world, str(self.run.checkpoints / checkpoint / "training.safetensors")
         weights = share_tensors(world, lambda: self.run.weights(checkpoint))
         tensors = share_tensors(world, lambda: self.run.training(checkpoint).tensors)
-        mended = on_writer(world, lambda: asdict(self.mend(saved_progress(self.run, checkpoint))))
+        mended = on_writer(world, lambda: asdict(self.mend(checkpoint)))
         progress = Progress.from_json(mended)
         load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
@@ -85,9 +85,13 @@ class Checkpointing:
             raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
         return progress
 
-    def mend(self, progress: Progress) -> Progress:
-        """Forget damaged checkpoints: the best undamaged candidate replaces ``best``, or else the next validation makes
-        one. Raises CheckpointError if nothing can replace the ``best`` of a finished run."""
+    def mend(self, checkpoint: str) -> Progress:
+        """Forget the checkpoints beside this one that are damaged: the best undamaged candidate replaces ``best``, or
+        else the next validation makes one. Return the progress, which may no longer have a best.
+
+        Raises CheckpointError if nothing can replace the ``best`` of a finished run.
+        """
+        progress = saved_progress(self.run, checkpoint)
         damaged: dict[str, Sequence[str]] = {}
         for name in [*(["best"] if progress.best is not None else []), *self._candidates(progress)]:
             try:

@@ -150,7 +150,7 @@ def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], tria
         (_, fp32), (_, bf16) = (trial.step(replace(machine, precision=precision)) for precision in (FP32, BF16))
         machine = replace(machine, precision=BF16 if fp32 > MARGIN * bf16 else FP32)
         measured = f", by measurement: a training step takes {fp32:.3f} s in fp32, {bf16:.3f} s in bf16"
-    if name == "auto" and "fp32" in machine.world.gather(format_of(machine.precision)):
+    if name == "auto" and machine.world.any(machine.precision == FP32):
         machine = replace(machine, precision=FP32)
     if measured:
         say(f"precision: {format_of(machine.precision)}{measured}")

@@ -1,4 +1,4 @@
-"""The start of a run: refused, created, opened to resume, or started from the weights of another."""
+"""The start of a run: refused, created, or opened to resume."""
 
 import platform
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from nmt import __version__
-from nmt.config import Config, dump_config, load_run_config
+from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData
 from nmt.data.tokenizer import Tokenizers
 from nmt.device import format_of, name_of
-from nmt.errors import ConfigError, FileError, of_key
+from nmt.errors import ConfigError, FileError
 from nmt.evaluation.metrics import metric_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import write_json, write_text
@@ -23,12 +23,12 @@ from nmt.runs.directory import (
     RunDirectory,
     as_yaml,
     changes_to,
-    differences,
     existing_run_error,
     flat,
     is_one_of,
     read_manifest,
     refuse_other_config,
+    refuse_other_parts,
     run_directory,
 )
 from nmt.runs.metrics import cut_metrics, read_metrics
@@ -42,13 +42,13 @@ def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
     """The path of the run directory. Raises, before the slow preparation, the errors of the directory, of the metric,
     of the tokenizer of BLEU and of the other run that the configuration names; with ``resume`` also those of a
     configuration that the run does not have."""
-    if not resume:
-        refuse_other_parts(config)
     metric_of(config.training.validation.metric)
     tokenizer_of_run(config)
     run = run_directory(config, resume=resume, overwrite=overwrite)
     if resume:
         refuse_other_config(run, config)
+    else:
+        refuse_other_parts(config)
     return str(run.path)
 
 
@@ -189,23 +189,3 @@ def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
     ]
     if differences:
         raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
-
-
-# --- training.start_from: the tokenizer of another run and, by name and shape, its best weights -----------------------
-
-PARTS = ("", "encoder.", "decoder.")
-TAKEN_OVER = ("tokenizer", "model", "data.reverse_source")
-OWN = ("tokenizer.dropout", "model.attention", "model.initialization", *(f"model.{part}dropout" for part in PARTS))
-"""Keys, or sections of them, that must be those of the other run, and those in them that need not be."""
-
-
-def refuse_other_parts(config: Config) -> None:
-    """Raise the error of a run in ``training.start_from`` that is missing, or whose tokenizer or network differs in
-    more than attention and dropout: ConfigError, CheckpointError."""
-    if (path := config.training.start_from) is None:
-        return
-    with of_key("training.start_from"):
-        before = {"config": load_run_config(path).model_dump(mode="json")}
-    if changed := [each for each in differences(before, config, OWN) if each.startswith(TAKEN_OVER)]:
-        taken = "takes over the tokenizer and the network, but for attention and dropout"
-        raise ConfigError(*changed, f"training.start_from: {path}: training {taken}; use the configuration of this run")
