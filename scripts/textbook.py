@@ -24,12 +24,11 @@ from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
 from nmt.evaluation.figures.style import COLORS, png, style
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.experiments.evaluation import score_alignment
-from nmt.experiments.plan import Plan, Run, make_plan
+from nmt.experiments.plan import DEFAULT_TEST, Experiment, Plan, Run, load_experiment, make_plan
 from nmt.experiments.running import remaining
-from nmt.experiments.schema import DEFAULT_TEST, Experiment, load_experiment
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import best_validation, read_metrics
+from nmt.runs.log import best_validation, read_metrics
 from nmt.translation.translator import Translator
 
 FIGURES = Path(__file__).parent.parent / "docs/figures"

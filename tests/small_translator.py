@@ -10,8 +10,7 @@ from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import Kernels, LearnedTokenizer, Model
 from nmt.data.corpus import Pair
-from nmt.data.learning import learn
-from nmt.data.tokenizer import Tokenizers
+from nmt.data.tokenizer import Tokenizers, learn
 from nmt.model import Seq2Seq, build_model
 from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator

@@ -20,7 +20,7 @@ from nmt.runs import checkpoints
 from nmt.runs.checkpoints import TRIES, TrainingCheckpoint, load_weights, unshared
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
-from nmt.runs.metrics import cut_metrics, last_progress, read_metrics
+from nmt.runs.log import cut_metrics, last_progress, read_metrics
 from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model
 from tests.small_translator import ATTENTIONS, TOKENIZERS, model_section, network

@@ -9,8 +9,7 @@ from torch import nn
 
 from nmt.cli.train import main
 from nmt.config import Config, load_config
-from nmt.experiments.plan import Run, make_plan
-from nmt.experiments.schema import load_experiment
+from nmt.experiments.plan import Run, load_experiment, make_plan
 from nmt.model import Seq2Seq, build_model
 from nmt.model.decoders import RecurrentDecoder
 from tests.small_run import write_corpus

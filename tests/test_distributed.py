@@ -18,12 +18,11 @@ from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training.gradients import Accumulation
-from nmt.training.machine import Machine
 from nmt.training.reports import Log
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
-from nmt.training.world import ONE_PROCESS, World, seed_apart
+from nmt.training.world import ONE_PROCESS, Machine, World, seed_apart
 from tests.models import NO_DROPOUT
 from tests.processes import KILLED, kill_self, run_processes, try_processes
 from tests.small_run import config, metrics, train
@@ -82,7 +81,7 @@ def sum_of(world: World, batches: int, precision: torch.dtype = torch.float32) -
     """The sum of a weight with two numbers, and of a bias; the layer has a moving average."""
     layer = nn.Linear(2, 1)
     layer.register_buffer("average", torch.tensor(1.0))
-    return layer, Accumulation(layer, world, batches, precision)
+    return layer, Accumulation(layer, Machine(CPU, precision, world=world), batches)
 
 
 def test_gradients_are_summed_over_batches_and_processes() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from nmt import fast
 from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.learning import learn
+from nmt.data.tokenizer import learn
 from nmt.errors import ConfigError
 from nmt.search import Ensemble, Searchable, together
 from nmt.translation.searching import SearchOptions

@@ -19,10 +19,9 @@ from nmt.errors import ConfigError
 from nmt.evaluation.alignment import read_gold
 from nmt.evaluation.by_length import UNTRAINED
 from nmt.experiments.evaluation import score_alignment
-from nmt.experiments.plan import Plan, Run, make_plan
+from nmt.experiments.plan import Plan, Run, load_experiment, make_plan
 from nmt.experiments.results import _cells, draw_all, is_translated, translate_all
 from nmt.experiments.running import remaining, remaining_runs, run_jobs
-from nmt.experiments.schema import load_experiment
 from nmt.messages import silent
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot

@@ -11,10 +11,9 @@ from safetensors.numpy import load_file, save_file
 
 from nmt.data.corpus import Pair
 from nmt.errors import CheckpointError
-from nmt.runs import film
 from nmt.runs.directory import RunDirectory
-from nmt.runs.film import Filmed, add_frame, read_film
 from nmt.runs.loading import load_run
+from nmt.runs.log import SENTENCES, Filmed, add_frame, read_film
 from nmt.translation.forced import force
 from tests.comparison import differences
 from tests.small_run import config, metrics, pickles, train
@@ -79,7 +78,7 @@ def test_frames_are_cut_and_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert updates() == [10, 20]
     found = read_film(path)
     assert found is not None and found.weights[0][:, 0, 0].tolist() == [0.25, 1.0]
-    monkeypatch.setattr(film, "MOST_FRAMES", 6)
+    monkeypatch.setattr("nmt.runs.log.MOST_FRAMES", 6)
     for update in range(30, 2010, 10):
         add_frame(path, update, frame())
         assert len(updates()) <= 6 and updates()[-1] == update
@@ -95,7 +94,7 @@ def test_a_malformed_film_is_no_film(tmp_path: Path) -> None:
     path = tmp_path / "film.safetensors"
     assert read_film(path) is None
     add_frame(path, 10, frame())
-    arrays, sentences = load_file(path), film.SENTENCES.dump_json([SENTENCE]).decode()
+    arrays, sentences = load_file(path), SENTENCES.dump_json([SENTENCE]).decode()
     for changed, text in (
         (arrays, sentences[:-1]),
         (arrays, "[]" * 9),

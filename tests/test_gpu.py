@@ -13,8 +13,9 @@ from nmt.device import FORMATS
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import EagerGradients, GraphedGradients
-from nmt.training.machine import Machine, Trial
 from nmt.training.objective import TeacherForcing
+from nmt.training.trial import Trial
+from nmt.training.world import Machine
 from nmt.translation.searching import SearchOptions
 from tests.models import ATTENTIONS, NO_DROPOUT, SOURCE, SPECIALS, TARGET, VARIANTS, model_config, random_batch
 from tests.small_run import metrics, options, train
@@ -87,7 +88,7 @@ def test_graphs_give_the_eager_gradients(
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
     torch.manual_seed(1)
     model = build_model(model_config(attention), SOURCE, TARGET).to(GPU)
-    eager = EagerGradients(model, TeacherForcing(smoothing), GPU, precision, "auto")
+    eager = EagerGradients(model, TeacherForcing(smoothing), Machine(GPU, precision))
     graphs = GraphedGradients(eager, SPECIALS)
     for _ in range(4):
         lengths = (torch.randint(1, longest, (6,)).tolist() for longest in (7, 15))

@@ -12,7 +12,7 @@ from nmt.data.batching import Batch
 from nmt.training import gradients
 from nmt.training.gradients import Accumulation, EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
-from nmt.training.world import ONE_PROCESS
+from nmt.training.world import Machine
 from tests import graphs_on_cpu
 from tests.models import ATTENTIONS, SPECIALS, VARIANTS, random_batch, small_model
 from tests.test_objectives import batch
@@ -36,7 +36,7 @@ def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, ke
     results: list[tuple[Tensor, dict[str, Tensor | None]]] = []
     for each in (batch(), filled_up(batch(), SPECIALS)):
         model = small_model(attention).train()
-        compute = EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, kernels)
+        compute = EagerGradients(model, TeacherForcing(0.1), Machine(CPU, kernels=kernels))
         likelihood = compute(each, each.target_tokens)
         results.append((likelihood, {name: p.grad for name, p in model.named_parameters()}))
         compute.reset()
@@ -51,7 +51,7 @@ def graphs_of(monkeypatch: pytest.MonkeyPatch, attention: str = "bahdanau") -> G
     """Graphs on a CPU, of a network in double precision."""
     graphs_on_cpu.install(monkeypatch)
     model = small_model(attention).train()
-    return GraphedGradients(EagerGradients(model, TeacherForcing(0.1), CPU, torch.float32, "auto"), SPECIALS)
+    return GraphedGradients(EagerGradients(model, TeacherForcing(0.1), Machine(CPU)), SPECIALS)
 
 
 @pytest.mark.parametrize("where", ["eager", "recording", "ending"])
@@ -87,7 +87,7 @@ def test_graphs_give_the_eager_gradients(attention: str, most: int, monkeypatch:
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
     graphs = graphs_of(monkeypatch, attention)
     eager, model = graphs.eager, graphs.eager.model
-    gradient_sum = Accumulation(model, ONE_PROCESS, 3)
+    gradient_sum = Accumulation(model, Machine(CPU), 3)
 
     def drawn(longest: int, sentences: int = 6) -> Batch:
         lengths = torch.randint(1, longest, (sentences,)).tolist()

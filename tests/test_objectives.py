@@ -23,6 +23,7 @@ from nmt.training.objective import (
     objective_of,
     reference_share,
 )
+from nmt.training.world import Machine
 from tests.models import NO_DROPOUT, SPECIALS, TARGET, VARIANTS, model_config, random_batch, small_model
 
 SOFT = [name for name in VARIANTS if getattr(model_config(name).attention, "hard", None) is None]
@@ -170,7 +171,7 @@ def test_choosing_inputs_in_bf16_cuts_no_gradient(variant: str) -> None:
     sampling = ScheduledSampling(TeacherForcing(), model, HALF, ())
     for kernels in ("plain", "auto"):
         model.zero_grad()
-        compute = EagerGradients(model, sampling, torch.device("cpu"), torch.bfloat16, kernels)
+        compute = EagerGradients(model, sampling, Machine(torch.device("cpu"), torch.bfloat16, kernels))
         compute(batch(), 1)
         assert all(parameter.grad is not None and parameter.grad.any() for parameter in model.parameters())
 

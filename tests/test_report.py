@@ -20,8 +20,7 @@ from nmt.evaluation.figures.learning import learning_curves
 from nmt.evaluation.metrics import METRICS, Evidence, Metric, Score, format_values, register
 from nmt.pages import policy
 from nmt.pages.report import making
-from nmt.runs.film import read_film
-from nmt.runs.metrics import best_validation, read_metrics
+from nmt.runs.log import best_validation, read_film, read_metrics
 from nmt.translation.translator import Translator
 from tests.report_page.made_up import decoded, unpacked
 from tests.small_run import options, train, write_corpus

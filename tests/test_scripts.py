@@ -25,7 +25,7 @@ from benchmarks.cost import Cost, cost
 from nmt import __version__
 from nmt.data.corpus import Pair
 from nmt.errors import DataError
-from nmt.experiments.schema import load_experiment
+from nmt.experiments.plan import load_experiment
 from peers.processes import Command, matches
 from peers.toolkits import TOOLKITS, Toolkit
 from tests.models import TARGET, model_config

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
-from nmt.data.learning import learn, sampled, suitable_vocabulary
-from nmt.data.tokenizer import BpeDropout, Tokenizer, Tokenizers
+from nmt.data.tokenizer import BpeDropout, Tokenizer, Tokenizers, learn, sampled, suitable_vocabulary
 from nmt.errors import DataError
 from tests.small_translator import LINES
 from tests.test_corpus import error_of

@@ -11,8 +11,8 @@ from nmt.cli.experiment import main as nmt_experiment
 from nmt.config import Config
 from nmt.device import format_of, name_of, resolve_precision
 from nmt.files import write_json
-from nmt.training.machine import Machine, Trial, choose_precision
-from nmt.training.world import ONE_PROCESS, World
+from nmt.training.trial import Trial, choose_precision
+from nmt.training.world import ONE_PROCESS, Machine, World
 from tests.small_run import metrics, options, train
 from tests.test_experiments import plan_of, write_experiment
 
@@ -77,7 +77,7 @@ def test_auto_is_what_makes_the_faster_step(
 def test_a_gpu_and_a_name_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Timed(monkeypatch, BF16, FASTER)
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: True)
-    monkeypatch.setattr("nmt.training.machine.name_of", str)
+    monkeypatch.setattr("nmt.training.trial.name_of", str)
     assert chosen(trial, "auto", GPU) == "bf16"
     assert chosen(trial, "fp32") == "fp32"
     assert not trial.measured

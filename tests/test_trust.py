@@ -16,10 +16,10 @@ from nmt.data.dataset import PreparedData, prepare
 from nmt.device import resolve_precision
 from nmt.fast.teacher_forcing import FastTraining
 from nmt.model import Memory, Network, Seq2Seq, build_model
-from nmt.training import machine
+from nmt.training import trial
 from nmt.training.gradients import GraphedGradients
-from nmt.training.machine import Machine, Trial, choose_kernels, judge
-from nmt.training.world import ONE_PROCESS, World, in_turn
+from nmt.training.trial import Trial, choose_kernels, judge
+from nmt.training.world import ONE_PROCESS, Machine, World, in_turn
 from tests import graphs_on_cpu
 from tests.models import VARIANTS
 from tests.processes import run_processes
@@ -96,7 +96,7 @@ def install(monkeypatch: pytest.MonkeyPatch, kind: type[FastTraining]) -> None:
         return kind(model, attention_gradients=attention_gradients) if kernels == "auto" else model
 
     monkeypatch.setattr(fast, "training", training)
-    monkeypatch.setattr(machine, "TRIED", ("cpu",))
+    monkeypatch.setattr(trial, "TRIED", ("cpu",))
 
 
 @pytest.mark.parametrize(

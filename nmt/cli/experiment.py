@@ -10,8 +10,7 @@ from nmt.cli.command import Command
 from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say, verbosity_options
 from nmt.errors import ConfigError, Stopped
-from nmt.experiments.plan import make_plan, readable_tests
-from nmt.experiments.schema import load_experiment
+from nmt.experiments.plan import load_experiment, make_plan, readable_tests
 from nmt.messages import Result
 
 Names = list[Annotated[str, Value("NAME[:SEED]")]]

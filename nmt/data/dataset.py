@@ -23,9 +23,8 @@ from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, match
 from nmt.data.encoding import Recipe, encode_split, mapped
 from nmt.data.epochs import EncodedCorpus, TrainingSet
 from nmt.data.language_id import swapped_sides
-from nmt.data.learning import learn
 from nmt.data.report import make_report
-from nmt.data.tokenizer import Tokenizers
+from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
 from nmt.files import why_unwritable, write_json
 from nmt.messages import Caution, Say, counted, silent

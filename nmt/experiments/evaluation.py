@@ -18,7 +18,7 @@ from nmt.evaluation.figures.length_curve import About
 from nmt.files import printable, run_name
 from nmt.messages import Say, silent
 from nmt.runs.directory import LENGTH, WITHOUT_EFFECT, RunDirectory, changes_to, is_one_of, say_precisions
-from nmt.runs.metrics import read_metrics, updates_of_best
+from nmt.runs.log import read_metrics, updates_of_best
 
 System = Text
 """The path of a run directory, which translates; or existing translations: the path of a file, or lines."""

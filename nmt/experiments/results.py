@@ -23,7 +23,7 @@ from nmt.experiments.plan import Plan, Run
 from nmt.files import digest, read_json, write_json
 from nmt.messages import Say, counted
 from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import best_validation, read_metrics
+from nmt.runs.log import best_validation, read_metrics
 from nmt.translation.files import growing, made_from
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator

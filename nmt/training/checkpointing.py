@@ -12,11 +12,10 @@ from nmt.messages import Caution
 from nmt.model import Seq2Seq
 from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unshared
 from nmt.runs.directory import RunDirectory
-from nmt.training.machine import Machine
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
-from nmt.training.world import on_writer, share_tensors
+from nmt.training.world import Machine, on_writer, share_tensors
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from nmt.device import peak_memory, timed
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, Detail, Result, Say, duration
 from nmt.runs.directory import RunDirectory
-from nmt.runs.metrics import read_metrics
+from nmt.runs.log import read_metrics
 from nmt.training import opening, train
-from nmt.training.machine import set_up
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
+from nmt.training.world import set_up
 from nmt.translation.searching import lines_for
 
 TIMED = 4

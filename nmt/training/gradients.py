@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt import fast
-from nmt.config.schema import Kernels
 from nmt.data.batching import ROWS, Batch, Specials
 from nmt.device import autocast, out_of_memory, release_freed_memory
 from nmt.errors import CheckpointError
@@ -21,7 +20,7 @@ from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
 from nmt.training.objective import Loss, Objective
 from nmt.training.progress import Progress
-from nmt.training.world import World
+from nmt.training.world import Machine
 
 SENTENCES = ROWS
 """Batches are filled up with empty sentences to a multiple of this number."""
@@ -37,14 +36,12 @@ up. More often costs time, because the next updates ask for much of it again."""
 class EagerGradients:
     """Adds the gradients of a batch to the parameters' own, operation by operation."""
 
-    def __init__(
-        self, model: Seq2Seq, objective: Objective, device: torch.device, precision: torch.dtype, kernels: Kernels
-    ) -> None:
+    def __init__(self, model: Seq2Seq, objective: Objective, machine: Machine) -> None:
         self.model = model
-        self.network = fast.training(model, kernels, attention_gradients=objective.attention_gradients)
+        self.network = fast.training(model, machine.kernels, attention_gradients=objective.attention_gradients)
         self.objective = objective
-        self.device = device
-        self.precision = precision
+        self.device = machine.device
+        self.precision = machine.precision
         self._resets = 0
 
     def loss(self, batch: Batch, update: int = 0) -> Loss:
@@ -183,17 +180,10 @@ def filled_up(batch: Batch, specials: Specials) -> Batch:
 Gradients = EagerGradients | GraphedGradients
 
 
-def gradients_on(
-    model: Seq2Seq,
-    objective: Objective,
-    device: torch.device,
-    precision: torch.dtype,
-    specials: Specials,
-    kernels: Kernels,
-) -> Gradients:
+def gradients_on(model: Seq2Seq, objective: Objective, specials: Specials, machine: Machine) -> Gradients:
     """Choose CUDA graphs where the objective, the kernels and the device allow them."""
-    eager = EagerGradients(model, objective, device, precision, kernels)
-    recorded = objective.recordable and fast.records_graphs(model, kernels, device)
+    eager = EagerGradients(model, objective, machine)
+    recorded = objective.recordable and fast.records_graphs(model, machine.kernels, machine.device)
     return GraphedGradients(eager, specials) if recorded else eager
 
 
@@ -208,17 +198,15 @@ class Accumulation:
     memory for.
     """
 
-    def __init__(
-        self, model: nn.Module, world: World, batches: int = 1, precision: torch.dtype = torch.float32
-    ) -> None:
+    def __init__(self, model: nn.Module, machine: Machine, batches: int = 1) -> None:
         self.parameters = list(model.parameters())
         self.averages = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
         """What a batch changes beside gradients: the moving average of REINFORCE's rewards."""
-        self.world = world
-        exact = precision != torch.bfloat16
+        self.world = machine.world
+        exact = machine.precision != torch.bfloat16
         self.total: Tensor | None = None
         """One parameter after another; allocated once, so that no update runs out of memory here."""
-        if world.size > 1 or (batches > 1 and exact):
+        if self.world.size > 1 or (batches > 1 and exact):
             size, device = sum(map(torch.numel, self.parameters)), self.parameters[0].device
             self.total = torch.zeros(size, dtype=torch.float64 if exact else torch.float32, device=device)
         self._before: list[Tensor] = []

@@ -31,11 +31,10 @@ from nmt.runs.directory import (
     refuse_other_parts,
     run_directory,
 )
-from nmt.runs.metrics import cut_metrics, read_metrics
+from nmt.runs.log import cut_metrics, read_metrics
 from nmt.training.checkpointing import saved_progress
-from nmt.training.machine import Machine
 from nmt.training.progress import Progress
-from nmt.training.world import World
+from nmt.training.world import Machine, World
 
 
 def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:

@@ -25,10 +25,9 @@ from nmt.files import sync
 from nmt.messages import Detail, Say, Step, duration
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
-from nmt.runs.film import Filmed, add_frame
-from nmt.training.machine import Machine
+from nmt.runs.log import Filmed, add_frame
 from nmt.training.progress import Extent, Progress, Update, ValidationResult
-from nmt.training.world import ONE_PROCESS, World
+from nmt.training.world import ONE_PROCESS, Machine, World
 
 
 class Log:

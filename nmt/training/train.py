@@ -21,12 +21,12 @@ from nmt.model import build_model
 from nmt.runs.checkpoints import load_weights
 from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.runs.loading import start
-from nmt.runs.metrics import best_validation, read_metrics
-from nmt.training.machine import Machine, Trial, choose_kernels, choose_precision, set_up
+from nmt.runs.log import best_validation, read_metrics
 from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
-from nmt.training.world import ONE_PROCESS, World, in_turn, on_writer, share_tensors
+from nmt.training.trial import Trial, choose_kernels, choose_precision
+from nmt.training.world import ONE_PROCESS, Machine, World, in_turn, on_writer, set_up, share_tensors
 from nmt.translation.translator import CheckStop
 
 StopRequest = AbstractContextManager[Callable[[], bool]]

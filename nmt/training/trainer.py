@@ -20,13 +20,12 @@ from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing
 from nmt.training.gradients import Accumulation, gradients_on
-from nmt.training.machine import Machine
 from nmt.training.objective import objective_of
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress, Update
 from nmt.training.reports import Log, Reports
 from nmt.training.validation import Validator
-from nmt.training.world import seed_apart, stop_together
+from nmt.training.world import Machine, seed_apart, stop_together
 from nmt.translation.translator import CheckStop, never_stop
 
 SKIPS = 10
@@ -54,10 +53,8 @@ class Trainer:
         self.device, self.world = machine.device, machine.world
         objective = objective_of(config.model.attention, self.training, model, self.specials)
         self.validator = Validator(self.training, config.decoding, prepared, model, log, machine, bleu_tokenizer, gold)
-        self.accumulation = Accumulation(model, machine.world, self.training.accumulation, machine.precision)
-        self.gradients = gradients_on(
-            model, objective, machine.device, machine.precision, self.specials, machine.kernels
-        )
+        self.accumulation = Accumulation(model, machine, self.training.accumulation)
+        self.gradients = gradients_on(model, objective, self.specials, machine)
         self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
         self.checkpointing = Checkpointing(self.training, run, model, self.optimizer, machine, log)
         self.extent = Extent.of(self.training, prepared, machine.world.size)

@@ -19,11 +19,10 @@ from nmt.evaluation.metrics import Evidence, scores_of
 from nmt.messages import Caution, counted, step
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
-from nmt.runs.film import Filmed
-from nmt.training.machine import Machine
+from nmt.runs.log import Filmed
 from nmt.training.progress import ValidationResult
 from nmt.training.reports import Log
-from nmt.training.world import in_shares
+from nmt.training.world import Machine, in_shares
 from nmt.translation.forced import force, word_attention
 from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop

@@ -1,4 +1,4 @@
-"""The processes that train one model together, and how they agree.
+"""The processes that train one model together, and how they agree; the machine that each of them computes on.
 
 Every process makes the same calls in the same order. What all of them need is computed once and passed on as JSON or
 tensors; nothing is pickled. Tensors on GPUs travel by NCCL, everything else by gloo.
@@ -10,6 +10,7 @@ import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -19,11 +20,14 @@ from torch import Tensor, distributed
 from torch.distributed.rendezvous import rendezvous
 
 from nmt import errors
-from nmt.device import out_of_memory, resolve_device
+from nmt.config import Config
+from nmt.config.schema import Kernels
+from nmt.device import keep_freed_memory, out_of_memory, resolve_device, resolve_precision
 from nmt.errors import ConfigError, NmtError, ProcessError, Stopped
 
 Item = TypeVar("Item")
 Json = Any
+FP32 = torch.float32
 PATIENCE = timedelta(hours=24)
 """How long a process waits for another that prepares data or starts late."""
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -59,6 +63,27 @@ class World:
 
 
 ONE_PROCESS = World()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and how a run computes."""
+
+    device: torch.device
+    precision: torch.dtype = FP32
+    """The type of matrix products."""
+    kernels: Kernels = "auto"
+    world: World = ONE_PROCESS
+
+
+def set_up(config: Config, world: World = ONE_PROCESS) -> Machine:
+    """Set up the process for training. Where the precision is ``auto``, it is the fastest that the device has."""
+    device = resolve_device(config.device)
+    if device.type == "cpu":
+        keep_freed_memory()
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    return Machine(device, resolve_precision(config.precision, device), config.kernels, world)
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------

@@ -22,12 +22,11 @@ from nmt.device import keep_freed_memory, resolve_device, resolve_precision, syn
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import Accumulation, GraphedGradients, filled_up, gradients_on
-from nmt.training.machine import Machine
 from nmt.training.objective import teacher_forcing
 from nmt.training.optimizer import build_optimizer
 from nmt.training.reports import Log
 from nmt.training.trainer import Trainer
-from nmt.training.world import ONE_PROCESS
+from nmt.training.world import Machine
 
 Groups = Iterator[tuple[list[Batch], Position]]
 RUNS = 3
@@ -105,8 +104,9 @@ def reference_step(case: Case) -> Callable[[], None]:
     objective = teacher_forcing(config.attention, model, 0.0)
     optimizer = build_optimizer(model.parameters(), schema.Adam(type="adam"))
     batch = reference_batch(*case.shape)
-    total = Accumulation(model, ONE_PROCESS, precision=precision)
-    gradients = gradients_on(model, objective, device, precision, SPECIALS, case.kernels)
+    machine = Machine(device, precision, case.kernels)
+    total = Accumulation(model, machine)
+    gradients = gradients_on(model, objective, SPECIALS, machine)
     prepared = gradients.prepared(batch)
 
     def step() -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from nmt.config import dump_config, load_config
-from nmt.config.loading import LARGEST_YAML
+from nmt.config.loading import LARGEST_YAML, format_yaml, parse_yaml
 from nmt.config.problems import keys_by_name
 from nmt.config.schema import (
     AdditiveScore,
@@ -23,7 +23,6 @@ from nmt.config.schema import (
     Sgd,
     XavierInitialization,
 )
-from nmt.config.yaml12 import format_yaml, parse_yaml
 from nmt.errors import ConfigError
 from tests.config.configurations import MINIMAL, load, problems
 

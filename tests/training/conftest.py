@@ -16,10 +16,10 @@ from nmt.data.dataset import prepare
 from nmt.data.epochs import Position
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
-from nmt.training.machine import Machine
 from nmt.training.progress import Update, ValidationResult
 from nmt.training.reports import Log
 from nmt.training.trainer import Trainer
+from nmt.training.world import Machine
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop

@@ -21,7 +21,7 @@ from nmt.evaluation.alignment import alignment_report, read_gold
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
-from nmt.runs.metrics import last_progress
+from nmt.runs.log import last_progress
 from nmt.search import Searchable
 from nmt.training.progress import Candidate
 from nmt.training.trainer import Trainer

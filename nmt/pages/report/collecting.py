@@ -13,8 +13,7 @@ from nmt.data.corpus import read_lines, read_test_set
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.evaluation.alignment import Gold, read_gold
 from nmt.evaluation.by_length import Scoring, scoring
-from nmt.experiments.plan import make_plan
-from nmt.experiments.schema import TestSet, load_experiment
+from nmt.experiments.plan import TestSet, load_experiment, make_plan
 from nmt.files import printable, run_name
 from nmt.messages import Say
 from nmt.runs.directory import RunDirectory, say_precisions

@@ -29,9 +29,8 @@ from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, mea
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
 from nmt.runs.directory import RunDirectory, flat
-from nmt.runs.film import read_film
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.runs.metrics import best_validation, is_number, last_progress, read_metrics, updates_of_best
+from nmt.runs.log import best_validation, is_number, last_progress, read_film, read_metrics, updates_of_best
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""

@@ -1,10 +1,9 @@
-"""The machine that a run trains on: its device, and the precision and the kernels that a trial of a training step
-chooses."""
+"""The precision and the kernels that training takes, chosen by a trial of training steps."""
 
 import math
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,52 +11,17 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
 from nmt.data.epochs import Position, training_batches
-from nmt.device import (
-    FORMATS,
-    format_of,
-    keep_freed_memory,
-    name_of,
-    out_of_memory,
-    resolve_device,
-    resolve_precision,
-    timed,
-)
+from nmt.device import FORMATS, format_of, name_of, out_of_memory, timed
 from nmt.messages import Caution, Say, step
 from nmt.model import Seq2Seq
 from nmt.training.gradients import gradients_on
 from nmt.training.objective import objective_of
-from nmt.training.world import ONE_PROCESS, World
+from nmt.training.world import FP32, Machine
 
-FP32, BF16 = torch.float32, torch.bfloat16
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where and how a run computes."""
-
-    device: torch.device
-    precision: torch.dtype = FP32
-    """The type of matrix products."""
-    kernels: Kernels = "auto"
-    world: World = ONE_PROCESS
-
-
-def set_up(config: Config, world: World = ONE_PROCESS) -> Machine:
-    """Set up the process for training. Where the precision is ``auto``, it is the fastest that the device has."""
-    device = resolve_device(config.device)
-    if device.type == "cpu":
-        keep_freed_memory()
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    return Machine(device, resolve_precision(config.precision, device), config.kernels, world)
-
-
-# --- a trial of precisions and kernels --------------------------------------------------------------------------------
-
+BF16 = torch.bfloat16
 MARGIN = 1.1
 """How many times as fast as in fp32 a step in bf16 must be: brief measurements are off by some per cent."""
 TRIED = ("cuda",)
@@ -96,9 +60,7 @@ class Trial:
                 for parameter in model.parameters():
                     bound = 1 / max(parameter.shape[-1:], default=1) ** 0.5
                     parameter.add_(torch.empty(parameter.shape).uniform_(-bound, bound).to(device))
-            compute = gradients_on(
-                model, self.objective(model, self.specials), device, machine.precision, self.specials, machine.kernels
-            )
+            compute = gradients_on(model, self.objective(model, self.specials), self.specials, machine)
             found, seconds = list[Tensor](), math.inf
 
             def one_step(batch: Batch) -> None:
