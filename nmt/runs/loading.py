@@ -1,6 +1,6 @@
 """From a run directory to a network that translates, or from which another starts."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -42,7 +42,7 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     run.refuse_links()
     try:
         config = load_run_config(run.path)
-        tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
+        tokenizers = Tokenizers.load(run.tokenizer).used_as(config.data)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     _refuse_other_tokenizers(run, tokenizers)

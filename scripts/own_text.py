@@ -1,0 +1,105 @@
+"""Measure what comes through a translation into French of sentences of the demo language: spans and markup."""
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from demo_language.corpus import LENGTHS, draw
+from demo_language.generator import Generator
+from demo_language.phrase import Sentence
+from machine import commit, machine
+from nmt.cli.command import Command
+from nmt.cli.options import OutputFile, RunPath
+from nmt.cli.terminal import say
+from nmt.files import write_json
+from nmt.translation.translator import Translator
+
+SPANS = (
+    "https://example.org/a{}?b=c",
+    "www.example.org/{}",
+    "first.last{}@example.org",
+    "{{name{}}}",
+    "<x{}>",
+    "{}.5",
+)
+"""One of each kind that can be protected, with a number in it."""
+
+
+def measure(
+    run: RunPath, *, lines: Annotated[int, Field(ge=1)] = 1000, seed: int = 7, json: OutputFile | None = None
+) -> None:
+    """Measure how many protected spans and how much markup of new sentences of the demo language come through.
+
+    Args:
+        run: run directory of nmt-train on the demo language, with data.protect
+        lines: sentences of each measurement
+        seed: of the sentences; the corpus has that of make_demo_corpus.py
+        json: also write the figures into this file
+    """
+    translator = Translator.load(run)
+    found: dict[str, Any] = {"spans": spans(translator, lines, seed)}
+    say(str(found))
+    if json is not None:
+        write_json(Path(json), found | {"commit": commit(), "machine": machine()})
+
+
+main = Command(measure, "own_text.py")
+
+
+def spans(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
+    """Translate sentences in which names and numbers have become spans, one to three in each.
+
+    A span is in its place if a longest sequence of words that translation and reference have in common holds it.
+    """
+    generator, random = Generator(seed), Random(seed)
+    seen, sources, references, hidden = set[str](), list[str](), list[str](), list[list[str]]()
+    while len(sources) < lines:
+        (pair,) = draw(generator, 1, LENGTHS, seen)
+        if places := same_words(pair):
+            chosen = random.sample(places, min(len(places), random.randint(1, 3)))
+            texts = [random.choice(SPANS).format(random.randrange(1000)) for _ in chosen]
+            span_of = dict(zip(chosen, texts, strict=True))
+            for side, text in ((sources, pair.english), (references, pair.french)):
+                side.append("".join(span_of.get(word, word) for word in re.findall(r"\w+|\W", text)))
+            hidden.append(texts)
+    counts = {"lines": lines, "spans": 0, "come through once": 0, "in their place": 0, "lines in place": 0}
+    for translation, reference, texts in zip(translator.translate(sources), references, hidden, strict=True):
+        words, others = (tokens(text, texts) for text in (translation.text, reference))
+        without = ([each for each in side if each not in texts] for side in (words, others))
+        placed = common(words, others) - common(*without)
+        counts["spans"] += len(texts)
+        counts["come through once"] += sum(translation.text.count(each) == 1 for each in texts)
+        counts["in their place"] += placed
+        counts["lines in place"] += placed == len(texts)
+    return counts
+
+
+def same_words(pair: Sentence) -> list[str]:
+    """The names and numbers of a pair: words that both sides have once, with a capital within the sentence."""
+    english, french = (re.findall(r"\w+", text) for text in pair[:2])
+    same = (word for word in english if english.count(word) == french.count(word) == 1)
+    return [word for word in same if re.fullmatch(r"\d+|[^\W\d_a-z]\w{2,}", word)]
+
+
+def tokens(text: str, spans: Sequence[str]) -> list[str]:
+    """The words of a text, a span among them whole."""
+    return re.findall("|".join([*map(re.escape, spans), r"\w+"]), text)
+
+
+def common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of a longest common subsequence."""
+    lengths = [0] * (len(other) + 1)
+    for word in one:
+        before = 0
+        for place, each in enumerate(other, 1):
+            before, lengths[place] = lengths[place], before + 1 if word == each else max(lengths[place - 1 : place + 1])
+    return lengths[-1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
