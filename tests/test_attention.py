@@ -11,9 +11,15 @@ from torch import Tensor
 
 from nmt.config import schema
 from nmt.model import Memory
-from nmt.model.attention import InitialStateOnly, LocationAttention, NoAttention, ScoredAttention
+from nmt.model.attention import (
+    InitialStateOnly,
+    LocationAttention,
+    MonotonicLocalAttention,
+    NoAttention,
+    PredictiveLocalAttention,
+    ScoredAttention,
+)
 from nmt.model.coverage import CoverageAttention, CoveredMemory, CoveredState
-from nmt.model.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
 from nmt.model.multi_head import MultiHeadAttention
 from tests.models import score, small_model
 

@@ -21,7 +21,7 @@ from tests.models import ATTENTIONS, NO_DROPOUT, SOURCE, SPECIALS, TARGET, VARIA
 from tests.small_run import metrics, options, train
 from tests.small_translator import ATTENTIONS as TRANSLATED
 from tests.small_translator import LINES, TOKENIZERS, network, translator_of
-from tests.test_trust import SIZES
+from tests.test_trial import SIZES
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 GPU = torch.device("cuda")

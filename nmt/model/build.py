@@ -8,13 +8,20 @@ from torch import nn
 from nmt.config import schema
 from nmt.config.schema import ATTENTIONS, DECODERS, ENCODERS, SCORES
 from nmt.model import transformer  # noqa: F401  it registers the Transformer
-from nmt.model.attention import Attention, InitialStateOnly, NoAttention, ScoredAttention, WeightedMean
+from nmt.model.attention import (
+    Attention,
+    InitialStateOnly,
+    MonotonicLocalAttention,
+    NoAttention,
+    PredictiveLocalAttention,
+    ScoredAttention,
+    WeightedMean,
+)
 from nmt.model.coverage import CoverageAttention, CoveringBahdanau, CoveringLuong
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder
 from nmt.model.encoders import Encoder
 from nmt.model.hard import GumbelAttention, MarginalLuong, MixtureOutput, SampledAttention
 from nmt.model.initialization import initialize
-from nmt.model.local_attention import MonotonicLocalAttention, PredictiveLocalAttention
 from nmt.model.multi_head import MultiHeadAttention
 from nmt.model.seq2seq import Seq2Seq
 

@@ -41,8 +41,8 @@ def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
     """The path of the run directory. Raises, before the slow preparation, the errors of the directory, of the metric,
     of the tokenizer of BLEU and of the other run that the configuration names; with ``resume`` also those of a
     configuration that the run does not have."""
-    metric_of(config.training.validation.metric)
     tokenizer_of_run(config)
+    metric_of(config.training.validation.metric)
     run = run_directory(config, resume=resume, overwrite=overwrite)
     if resume:
         refuse_other_config(run, config)

@@ -1,6 +1,6 @@
 /**
  * How a recurrent decoder weighs the annotations: the scores, windows, heads and hard attention of
- * nmt/model/attention.py, local_attention.py, coverage.py, multi_head.py and hard.py.
+ * nmt/model/attention.py, coverage.py, multi_head.py and hard.py.
  */
 
 import { added, dot, joined, sigmoid, softmax } from "./weights.js";
