@@ -65,8 +65,8 @@ def test_plain_kernels_are_the_network_itself() -> None:
 def test_graphs_are_for_fast_kernels_on_a_gpu_and_the_networks_of_the_textbooks() -> None:
     """No other twin has run on a GPU, and another attention or objective may wait for it."""
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert not fast.records_graphs(small_model(), "plain", gpu) and not fast.records_graphs(small_model(), "auto", cpu)
-    recorded = {name for name in VARIANTS if fast.records_graphs(small_model(name), "auto", gpu)}
+    assert not fast.records_graphs(small_model(), gpu) and not fast.records_graphs(fast.training(small_model()), cpu)
+    recorded = {name for name in VARIANTS if fast.records_graphs(fast.training(small_model(name)), gpu)}
     assert recorded == set(ATTENTIONS)
 
 
@@ -129,8 +129,9 @@ def test_a_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(variant: str, p
     PARTS[part](model)
     logits, _ = model(SOURCES, LENGTHS, TARGETS)
     assert not torch.allclose(before, logits)
-    assert not fast.records_graphs(model, "auto", torch.device("cuda"))
-    found, _ = forward(fast.training(model), SOURCES, LENGTHS, TARGETS)
+    network = fast.training(model)
+    assert not fast.records_graphs(network, torch.device("cuda"))
+    found, _ = forward(network, SOURCES, LENGTHS, TARGETS)
     assert torch.allclose(found, logits, atol=1e-12)
     for beam_size in (1, 2):
         searched = fast.search(model, torch.double)

@@ -14,7 +14,7 @@ from nmt.device import autocast
 from nmt.errors import ConfigError
 from nmt.fast.kernels.products import multiplies_int8
 from nmt.fast.search_network import twin_of
-from nmt.fast.teacher_forcing import FastTraining, repeatable
+from nmt.fast.teacher_forcing import FastTraining
 from nmt.model import Memory, Network, Seq2Seq, State
 from nmt.search import Searchable
 
@@ -29,12 +29,12 @@ def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: 
     return FastTraining(model, attention_gradients=attention_gradients) if kernels == "auto" else model
 
 
-def records_graphs(model: Seq2Seq, kernels: Kernels, device: torch.device) -> bool:
-    """Whether training replays its steps as CUDA graphs.
+def records_graphs(network: Network, device: torch.device) -> bool:
+    """Whether the steps of a network that :func:`training` returned are replayed as CUDA graphs.
 
     A part without a twin, or the objective of a hard attention, may synchronize and rules that out.
     """
-    return kernels == "auto" and device.type == "cuda" and repeatable(model)
+    return isinstance(network, FastTraining) and network.repeatable and device.type == "cuda"
 
 
 def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") -> Searchable[Any]:

@@ -34,6 +34,8 @@ from nmt.model.seq2seq import Seq2Seq
 
 Unrolled = tuple[Tensor, Tensor | None]
 Unroll = Callable[..., Unrolled]
+WITHOUT_WAITING = {NoAttention, AdditiveAttention, DotAttention, GeneralAttention}
+"""Attentions that wait for nothing; one of one's own may."""
 
 
 class FastTraining:
@@ -48,6 +50,21 @@ class FastTraining:
         self._read = partial(read_at_once, encoder) if reads(encoder, WALKED) else encoder
         unroll = unroll_of(decoder, attention_gradients=attention_gradients)
         self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether all batches of a shape take the same operations, none of which waits for the GPU.
+
+        Networks as Bahdanau's and Luong's papers have them: a GRU in both directions, a GRU of one layer with one of
+        their attentions. No other twin has run on a GPU.
+        """
+        encoder, decoder = self.model.encoder, self.model.decoder
+        if not (reads(encoder, {GruCell}) and writes(decoder, {GruCell})) or unroll_of(decoder) is None:
+            return False
+        reading = not encoder.residual and len(encoder.directions[0]) == 2
+        readout = {BahdanauDecoder: Maxout, LuongDecoder: Tanh}[type(decoder)]
+        writing = not decoder.above and type(decoder.nonlinearity) is readout
+        return reading and type(encoder.dropout) is Dropout and writing and type(decoder.attention) in WITHOUT_WAITING
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """Read the source: (B, S) ids, lengths (B,) -> memory of B sentences."""
@@ -198,25 +215,3 @@ def unroll_of(decoder: Decoder, *, attention_gradients: bool = False) -> Unroll 
     if type(decoder) is LuongDecoder and attention in FED and not decoder.above and type(decoder.nonlinearity) is Tanh:
         return None if attention_gradients else unroll_feeding
     return None
-
-
-# --- CUDA graphs ------------------------------------------------------------------------------------------------------
-
-
-def repeatable(model: Seq2Seq) -> bool:
-    """Whether all batches of a shape take the same operations, none of which waits for the GPU.
-
-    Networks as Bahdanau's and Luong's papers have them: a GRU in both directions, a GRU of one layer with one of their
-    attentions. No other twin has run on a GPU.
-    """
-    encoder, decoder = model.encoder, model.decoder
-    if not (reads(encoder, {GruCell}) and writes(decoder, {GruCell})) or unroll_of(decoder) is None:
-        return False
-    reading = not encoder.residual and len(encoder.directions[0]) == 2
-    readout = {BahdanauDecoder: Maxout, LuongDecoder: Tanh}[type(decoder)]
-    writing = not decoder.above and type(decoder.nonlinearity) is readout
-    return reading and type(encoder.dropout) is Dropout and writing and type(decoder.attention) in WITHOUT_WAITING
-
-
-WITHOUT_WAITING = {NoAttention, AdditiveAttention, DotAttention, GeneralAttention}
-"""Attentions that wait for nothing; one of one's own may."""

@@ -44,10 +44,10 @@ def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
     tokenizer_of_run(config)
     metric_of(config.training.validation.metric)
     run = run_directory(config, resume=resume, overwrite=overwrite)
-    if resume:
-        refuse_other_config(run, config)
-    else:
+    if not resume:
         refuse_other_parts(config)
+    else:
+        refuse_other_config(run, config)
     return str(run.path)
 
 
