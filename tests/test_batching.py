@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.batching import Batch, Specials, ahead, collate, plan_by_length, plan_epoch
-from nmt.data.encoding import NUMBERS
-from nmt.data.epochs import Position, TrainingSet, training_batches
+from nmt.data.encoded import NUMBERS, Position, TrainingSet, training_batches
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
 from nmt.training.gradients import filled_up

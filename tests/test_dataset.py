@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import nmt.data.dataset
-import nmt.data.encoding
+import nmt.data.encoded
 from nmt.config import Config
 from nmt.data.corpus import Pair, read_pairs
 from nmt.data.dataset import cache_folder, prepare, try_cache
-from nmt.data.epochs import EncodedCorpus
+from nmt.data.encoded import EncodedCorpus
 from nmt.data.report import describe
 from nmt.data.tokenizer import Tokenizers
 from tests.test_corpus import error_of
@@ -204,7 +204,7 @@ def test_a_damaged_entry_is_built_again(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "module", "kept"), [("train", nmt.data.dataset, []), ("test", nmt.data.encoding, ["tokenizer"])]
+    ("split", "module", "kept"), [("train", nmt.data.dataset, []), ("test", nmt.data.encoded, ["tokenizer"])]
 )
 def test_text_that_changes_while_it_is_read_is_refused_and_not_cached(
     folder: Path, split: str, module: Any, kept: list[str], monkeypatch: pytest.MonkeyPatch

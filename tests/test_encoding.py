@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nmt.data.encoding
+import nmt.data.encoded
 from nmt.config import Config
 from nmt.config.schema import FileCorpus, Filter
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
-from nmt.data.encoding import Recipe, encode, encode_split, reason
+from nmt.data.encoded import Recipe, encode, encode_split, reason
 from nmt.data.links import Link, piece_links
 from nmt.data.report import REASONS
 from nmt.messages import shown_on
@@ -22,7 +22,7 @@ from tests.small_translator import TOKENIZERS
 
 
 def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.encoding, "UNIT", 100)
+    monkeypatch.setattr(nmt.data.encoded, "UNIT", 100)
     display = Recorder()
     with shown_on(display):
         prepare(Config.model_validate(options(tmp_path)))
@@ -36,7 +36,7 @@ def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_threads_change_no_byte_and_memory_does_not_grow_with_the_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nmt.data.encoding, "UNIT", 200)
+    monkeypatch.setattr(nmt.data.encoded, "UNIT", 200)
     peaks = []
     for threads, size in ((1, 400), (2, 400), (2, 4000)):
         corpus = FileCorpus.model_validate(write_corpus(tmp_path, train=size)["train"])
@@ -84,7 +84,7 @@ NOISY = [
 
 
 def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.encoding, "UNIT", 2)
+    monkeypatch.setattr(nmt.data.encoded, "UNIT", 2)
     chosen = options(tmp_path)
     for place, side in enumerate(("low", "up")):
         (tmp_path / f"train.{side}").write_text("".join(f"{pair[place]}\n" for pair in NOISY), "utf-8")

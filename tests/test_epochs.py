@@ -15,7 +15,7 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import Mix
 from nmt.data.batching import Specials
 from nmt.data.dataset import PreparedData, corpus_sha256, prepare
-from nmt.data.epochs import EncodedCorpus, Position, epoch_rows, training_batches
+from nmt.data.encoded import EncodedCorpus, Position, epoch_rows, training_batches
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory
@@ -96,7 +96,7 @@ def test_a_pair_is_segmented_again_in_each_epoch(tmp_path: Path, monkeypatch: py
     prepared = prepare(configuration(tmp_path, DROPOUT))
     epochs = [pairs_of(prepared.train.in_epoch(epoch)) for epoch in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
-    monkeypatch.setattr("nmt.data.epochs.READ", 70)
+    monkeypatch.setattr("nmt.data.encoded.READ", 70)
     assert pairs_of(prepared.train.in_epoch(1)) == epochs[1], "however many texts are read at a time"
     other = prepare(configuration(tmp_path, DROPOUT, seed=2))
     assert pairs_of(other.train.in_epoch(0)) != epochs[0]

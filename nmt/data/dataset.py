@@ -20,8 +20,7 @@ import pyarrow as pa
 from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokenizer, Mix
 from nmt.cores import cores
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, matching, read_pairs
-from nmt.data.encoding import Recipe, encode_split, mapped
-from nmt.data.epochs import EncodedCorpus, TrainingSet
+from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.language_id import swapped_sides
 from nmt.data.protection import Protection
 from nmt.data.report import make_report

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 from nmt.config.schema import Count, PlateauSchedule, Training
 from nmt.data.batching import plan_by_length
 from nmt.data.dataset import PreparedData
-from nmt.data.epochs import Position
+from nmt.data.encoded import Position
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import METRICS
 

@@ -12,7 +12,7 @@ from nmt.config import Config
 from nmt.config.schema import BleuTokenizer
 from nmt.data.batching import Batch, Specials, ahead
 from nmt.data.dataset import PreparedData
-from nmt.data.epochs import Position, training_batches
+from nmt.data.encoded import Position, training_batches
 from nmt.errors import CheckpointError, Stopped
 from nmt.evaluation.alignment import GoldPairs
 from nmt.messages import Caution, step

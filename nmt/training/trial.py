@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
-from nmt.data.epochs import Position, training_batches
+from nmt.data.encoded import Position, training_batches
 from nmt.device import FORMATS, format_of, name_of, out_of_memory, timed
 from nmt.messages import Caution, Say, step
 from nmt.model import Seq2Seq

@@ -11,7 +11,7 @@ from nmt.config.schema import BleuTokenizer, Decoding, Training
 from nmt.data.batching import Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
-from nmt.data.epochs import FirstPieces
+from nmt.data.encoded import FirstPieces
 from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError
 from nmt.evaluation.alignment import GoldPairs, likeliest_links, score_alignments

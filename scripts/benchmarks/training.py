@@ -17,7 +17,7 @@ from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import prepare
-from nmt.data.epochs import Position
+from nmt.data.encoded import Position
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision, synchronize
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory

@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Batch, collate
 from nmt.data.dataset import prepare
-from nmt.data.epochs import Position
+from nmt.data.encoded import Position
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.progress import Update, ValidationResult
