@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from nmt.config import Config
 from nmt.data.dataset import prepare
 from nmt.errors import ConfigError, Stopped
+from nmt.messages import silent
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
@@ -51,14 +52,8 @@ def trainer_of(configuration: Config, world: World) -> Trainer:
     nowhere, prepared = RunDirectory("nowhere"), prepare(configuration)
     torch.manual_seed(1)
     model = build_model(configuration.model, *prepared.tokenizers.sizes)
-    log = Log(nowhere, lambda line: None, world=Silent())
+    log = Log(nowhere, silent, writes=False)
     return Trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
-
-
-class Silent(World):
-    """One process that writes nothing."""
-
-    writes = False
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------

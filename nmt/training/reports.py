@@ -22,29 +22,29 @@ from nmt.device import format_of
 from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import METRICS
 from nmt.files import sync
-from nmt.messages import Detail, Say, Step, duration
+from nmt.messages import Detail, Say, Step, duration, silent
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.log import Filmed, add_frame
 from nmt.training.progress import Extent, Progress, Update, ValidationResult
-from nmt.training.world import ONE_PROCESS, Machine, World
+from nmt.training.world import Machine
 
 
 class Log:
     """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 
-    After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process of ``world`` writes.
+    After a resume, TensorBoard discards earlier records from step ``purge`` on. Of several processes one ``writes``.
     All methods raise CheckpointError if a file cannot be written.
     """
 
-    def __init__(self, run: RunDirectory, say: Say, purge: int | None = None, world: World = ONE_PROCESS) -> None:
-        self.say = say if world.writes else lambda _: None
-        if world.writes:
+    def __init__(self, run: RunDirectory, say: Say, purge: int | None = None, *, writes: bool = True) -> None:
+        self.say = say if writes else silent
+        if writes:
             run.tensorboard.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files of a directory in the order of their names
         events = run.tensorboard / f"events.out.tfevents.{time.time():.6f}.{os.getpid()}"
         self._metrics, self._samples, self._events = (
-            GrowingFile(path if world.writes else Path(os.devnull)) for path in (run.metrics, run.samples, events)
+            GrowingFile(path if writes else Path(os.devnull)) for path in (run.metrics, run.samples, events)
         )
         self._film = run.film
         self._metrics.write(b"")  # a run has this file from the start

@@ -124,7 +124,7 @@ def train_on(
             say(f"{run.path}: {done}")
             _say_results(run, say)
             return None
-        log = Log(run, say, purge=update + 1 if resume else None, world=world)
+        log = Log(run, say, purge=update + 1 if resume else None, writes=world.writes)
         if note is not None:
             say(note)
         trainer = Trainer(config, prepared, model, run, log, machine, bleu_tokenizer, gold)
