@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -148,6 +149,17 @@ def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
     assert err.endswith(": too long: only its first 30 pieces are translated\n")
 
 
+def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate) -> None:
+    code, out, err = translate(
+        f"<b>{LINES[0]}</b>\n\n<i/>{LINES[1]}\n", "--markup", "--n-best", "2", "--beam-size", "2"
+    )
+    assert (code, err, out.count("<b>"), out.count("</b>"), out.count("<i/>")) == (0, "", 2, 2, 2)
+    plain = translate(f"{LINES[0]}\n\n{LINES[1]}\n", "--n-best", "2", "--beam-size", "2")[1]
+    assert re.sub("<[^>]*>", "", out) == plain
+    code, out, err = translate(f"{TEXT}a</b>\n", "--markup")
+    assert code == 2 and f"standard input:{len(LINES) + 1}: tag </b> at character 2 closes nothing" in err
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -156,6 +168,7 @@ def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
     [
         (["--top-k", "3", "--seed", "3"], "--top-k, --seed: has no effect without sampling"),
         (["--sampling-temperature", "1", "--n-best", "2"], "n-best 2: "),
+        (["--markup", "--alignments", "x"], "--alignments: shows words without tags; leave it out, or --markup"),
         (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory; make"),
@@ -186,8 +199,9 @@ def test_what_standard_input_comes_from_is_not_written_over(random_run: str, tmp
 
 
 def test_no_attention_no_alignments(translate: Translate, run_without_attention: str, tmp_path: Path) -> None:
-    for option in ("--alignments", "--attention", "--pictures"):
-        code, out, err = translate(TEXT, option, str(tmp_path / "file"), model=run_without_attention)
+    for option in ("--alignments", "--attention", "--pictures", "--markup"):
+        options = [] if option == "--markup" else [str(tmp_path / "file")]
+        code, out, err = translate(TEXT, option, *options, model=run_without_attention)
         assert (code, out) == (2, "") and f"error: {option}: {run_without_attention} has no attention" in err
     assert list(tmp_path.iterdir()) == []
     assert translate(TEXT, model=run_without_attention)[0] == 0

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,6 +51,7 @@ def translate(
     alignments: OutputFile | None = None,
     attention: OutputFile | None = None,
     pictures: Annotated[str, Value("DIR", written=True, endings=("/line-001.png",))] | None = None,
+    markup: bool = False,
     shard: Shard | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -71,6 +73,7 @@ def translate(
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
+        markup: put inline tags, as in <b>word</b>, around the words that attend to the tagged ones
         shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:
@@ -95,13 +98,16 @@ def translate(
     if input is None:
         paths = [NamedPath(name, path, written=True) for name, path in written.items() if path]
         refuse_overwriting([NamedPath("standard input", "/dev/stdin"), *paths])
-    drawn = {"--alignments": alignments, "--attention": attention, "--pictures": pictures}
+    drawn = {"--alignments": alignments, "--attention": attention, "--pictures": pictures, "--markup": markup}
     require_attention(model, drawn)
+    if markup and (named := [name for name in ("--alignments", "--pictures") if drawn[name]]):
+        raise ConfigError(f"{', '.join(named)}: shows words without tags; leave it out, or --markup")
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
     data = load_run_config(model[0]).data
     from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
+    from nmt.translation.markup import translate_marked  # noqa: PLC0415
     from nmt.translation.searching import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
     from nmt.translation.watching import translate_watched  # noqa: PLC0415
@@ -116,20 +122,22 @@ def translate(
         begin, end = (end * place // shard[1] for place in (shard[0] - 1, shard[0]))
     form = format_scored if scores else format_text
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
-    origin = {"shard": shard, "precision": str(translator.precision)}
+    origin = {"shard": shard, "markup": markup, "precision": str(translator.precision)}
     with ExitStack() as stack:
         outputs, done = _open(forms, model, input, search, origin, stack)
         begin += done
-        translations = translate_watched(
+        watched = partial(
+            translate_watched,
             translator,
-            islice(with_prompt(lines) if typed else lines, begin, end),
-            search,
+            options=search,
             source=name,
             typed=typed,
             first=begin + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
             total=None if end is None else end - begin,
         )
+        read = islice(with_prompt(lines) if typed else lines, begin, end)
+        translations = translate_marked(watched, read, name, begin + 1) if markup else watched(read)
         for number, translation in enumerate(translations, 1):
             hypotheses = [*translation.hypotheses, *[MISSING] * (n_best - len(translation.hypotheses))]
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))

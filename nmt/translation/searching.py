@@ -174,7 +174,10 @@ def search_batch(
     placeholders = tokenizers.placeholders()
     if options.no_repeat_ngram or options.min_length_factor or placeholders:
         least = ((lengths - 1).double() * options.min_length_factor).ceil().long()
-        once = _once(placeholders, batch, device) if placeholders else None
+        once = None
+        if placeholders:
+            here, there = torch.tensor(placeholders).T
+            once = there.to(device), (source.unsqueeze(2) == here).any(1).to(device)  # (P,), (B, P)
         searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device), once)
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     with searchable.searching():
@@ -185,11 +188,3 @@ def search_batch(
         if options.beam_size == 1:
             return greedy_search(searchable, state, limits, **how)
         return beam_search(searchable, state, limits, beam_size=options.beam_size, n_best=options.n_best, **how)
-
-
-def _once(
-    placeholders: Sequence[tuple[int, int]], batch: Sequence[Line], device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The P target ids of placeholders, and which of them each translation has: (P,), (B, P)."""
-    wanted = [[here in line.ids for here, _ in placeholders] for line in batch]
-    return torch.tensor([there for _, there in placeholders], device=device), torch.tensor(wanted, device=device)

@@ -1,0 +1,116 @@
+"""Inline tags: taken out of a line, and put around the words of its translation that attend to the tagged ones."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import tee
+
+import numpy as np
+
+from nmt.errors import DataError
+from nmt.evaluation.alignment import Weights, word_weights
+from nmt.translation.results import TranslatedHypothesis, Translation
+
+TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(/?)>")
+ALONE = ("br", "hr", "img", "wbr")
+"""Tags that HTML does not close."""
+
+
+@dataclass
+class Element:
+    """An opening and a closing tag around characters of a text without tags, or a tag that stands alone."""
+
+    parent: int
+    """Number of the element around it; -1: none."""
+    opening: str
+    begin: int
+    end: int
+    closing: str = ""
+
+
+def without_tags(line: str, place: str = "") -> tuple[str, list[Element]]:
+    """Take the tags out of a line; return the text, and the elements in the order of their beginnings.
+
+    Raises DataError, beginning with ``place``, for tags that overlap, or that nothing opens or closes.
+    """
+    text, elements, opened, read = "", list[Element](), [("", -1)], 0
+    for tag in TAG.finditer(line):
+        text, read = text + line[read : tag.start()], tag.end()
+        name, number = opened[-1]
+        if not tag[1]:
+            elements.append(Element(number, tag[0], len(text), len(text)))
+            opened += [] if tag[3] or tag[2] in ALONE else [(tag[2], len(elements) - 1)]
+        elif name == tag[2]:
+            elements[number].closing, elements[number].end = tag[0], len(text)
+            opened.pop()
+        else:
+            wanted = f"must be </{name}>: tags may not overlap" if name else "closes nothing"
+            raise DataError(f"{place}tag {tag[0]} at character {tag.start() + 1} {wanted}")
+    if name := opened[-1][0]:
+        raise DataError(f"{place}tag <{name}> is not closed; write </{name}>, or <{name}/> alone")
+    return text + line[read:], elements
+
+
+def with_tags(source: str, target: str, elements: Sequence[Element], weights: Weights) -> str:
+    """Put elements of the source around words of the target, given weights (J, I) between words.
+
+    An element gets the run of words that gives the most attention above one half to its words, within the run of the
+    element around it and beside those of its neighbors. Without such words its tags stand before the word that attends
+    most to the word after it.
+    """
+    reads, writes = ([word.span() for word in re.finditer(r"\S+", text)] for text in (source, target))
+    share = np.zeros((len(writes), len(reads) + 1))  # the end of the source is no word
+    share[: weights.shape[0], : weights.shape[1]] = weights / weights.sum(1, keepdims=True).clip(1e-9)
+    owner = np.full(len(writes), -1)  # the innermost element around each word
+    tags = list[tuple[int, int, str]]()  # place, order at this place, tag
+    spans = {-1: (0, len(target))}
+    for number, element in enumerate(elements):
+        inside = [i for i, (begin, end) in enumerate(reads) if begin < element.end and end > element.begin]
+        free = owner == element.parent
+        if not inside or not free.any():
+            after = sum(begin < element.begin for begin, _ in reads)
+            place = writes[share[:, after].argmax()][0] if share[:, after].any() else len(target)
+            tags.append((place, number + 1, element.opening + element.closing))
+            continue
+        gains = np.where(free, share[:, inside].sum(1) - 0.5, -len(writes))  # no run goes over words of others
+        sums = np.append(0.0, gains.cumsum())
+        last = int((sums[1:] - np.minimum.accumulate(sums)[:-1]).argmax()) + 1
+        first = int(sums[:last].argmin())
+        owner[first:last] = number
+        begins, ends = writes[first], writes[last - 1]
+        begin = (core(target, begins) if element.begin > reads[inside[0]][0] else begins)[0]
+        end = (core(target, ends) if element.end < reads[inside[-1]][1] else ends)[1]
+        spans[number] = begin, end = max(begin, spans[element.parent][0]), min(end, spans[element.parent][1])
+        tags += [(begin, number + 1, element.opening), (end, -number - 1, element.closing)]
+    for place, _, tag in sorted(tags, reverse=True):
+        target = target[:place] + tag + target[place:]
+    return target
+
+
+def core(text: str, word: tuple[int, int]) -> tuple[int, int]:
+    """Return the place of a word without punctuation around it, of which it may consist."""
+    found = re.compile(r"\w(?:\S*\w)?").search(text, *word)
+    return found.span() if found else word
+
+
+def marked(translation: Translation, elements: Sequence[Element]) -> Translation:
+    """Return a translation with the elements of its line in each of its texts."""
+    source, pieces, hypotheses = translation.source, translation.source_pieces, list[TranslatedHypothesis]()
+    for each in translation.hypotheses:
+        attention = np.zeros((0, 0), np.float32) if each.attention is None else each.attention  # a blank line has none
+        weights = word_weights(attention, pieces, each.pieces, source, each.text)
+        hypotheses.append(replace(each, text=with_tags(source, each.text, elements, weights)))
+    return replace(translation, hypotheses=hypotheses)
+
+
+def translate_marked(
+    translate: Callable[[Iterator[str]], Iterator[Translation]], lines: Iterable[str], source: str, first: int = 1
+) -> Iterator[Translation]:
+    """Translate lines with markup by ``translate``, which keeps the attention.
+
+    Raises DataError as :func:`without_tags` does, with the name of the text ``source`` and the line, the first of which
+    has the number ``first``.
+    """
+    parsed = (without_tags(line, f"{source}:{number}: ") for number, line in enumerate(lines, first))
+    texts, elements = tee(parsed)
+    return map(marked, translate(text for text, _ in texts), (each for _, each in elements))

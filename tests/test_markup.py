@@ -1,0 +1,61 @@
+"""Inline tags: taken out, put back around the words that attend to the tagged ones, always balanced."""
+
+import numpy as np
+import pytest
+
+from nmt.errors import DataError
+from nmt.translation.markup import with_tags, without_tags
+
+TAGGED = [
+    "<b>a</b><b>a<i> a</i></b>",
+    "<b><i>a<x/><br></i><i> b </i><b><br>a</b></b><i></i>a",
+    "3 < 4 <b> , <i>a b</i>, <b>b <i>, a</i></b></b>a <br>",
+    "<i><b><b>a b</b> c</b>d</i> e, <i>f</i><i/>",
+    "<b></b>",
+    "a b",
+]
+
+
+@pytest.mark.parametrize("line", TAGGED)
+def test_each_element_is_there_once_and_balanced_whatever_the_weights(line: str) -> None:
+    generator, (text, elements) = np.random.default_rng(1), without_tags(line)
+    for words in [*range(7)] * 30:
+        target = " ".join(["x", "(y", "z,", ".", "«", "l'x"][:words])
+        weights = generator.random((words, len(text.split())))
+        for some in (weights, weights[: words // 2], np.zeros((0, 0)), 0 * weights):
+            again, found = without_tags(with_tags(text, target, elements, some))
+            assert again == target
+            tags, others = (sorted((each.opening, each.closing) for each in side) for side in (found, elements))
+            assert tags == others
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["The <b>red apple</b>, <i>it</i>.<br/>", "a <b>b <i>c</i> d</b>", "(<u>a</u>) <br>b", "<p x='1 2'><b>a!</b></p>"],
+)
+def test_equal_words_have_equal_tags(line: str) -> None:
+    text, elements = without_tags(line)
+    assert with_tags(text, text, elements, np.eye(len(text.split()))) == line
+
+
+def test_tags_follow_the_attention() -> None:
+    text, elements = without_tags("the <b>red</b> <i>apple</i> <br/>here")
+    weights = np.array([[0.1, 0.0, 0.0, 0.9], [0.9, 0.05, 0.05, 0.0], [0.0, 0.3, 0.6, 0.0], [0.0, 0.6, 0.4, 0.0]])
+    assert with_tags(text, "ici la pomme rouge", elements, weights) == "<br/>ici la <i>pomme</i> <b>rouge</b>"
+    text, elements = without_tags("<b>a</b> b")
+    weights = np.array([[1.0, 0.0], [0.4, 0.6], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.9, 0.1]])
+    assert with_tags(text, "u v w x y z", elements, weights) == "<b>u v w</b> x y z"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("a <b>b <i>c</b></i>", "tag </b> at character 12 must be </i>: tags may not overlap"),
+        ("a</b>", "tag </b> at character 2 closes nothing"),
+        ("<b>a", "tag <b> is not closed; write </b>, or <b/> alone"),
+    ],
+)
+def test_tags_that_overlap_or_miss_another_are_refused(line: str, problem: str) -> None:
+    with pytest.raises(DataError) as error:
+        without_tags(line, "text:3: ")
+    assert str(error.value) == f"text:3: {problem}"
