@@ -13,7 +13,6 @@ import inspect
 import json
 import re
 import textwrap
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -25,6 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
+from nmt.cli import COMMANDS
 from nmt.config.problems import Variants, annotation_of, variants_of
 from nmt.config.schema import Config, Section
 
@@ -176,7 +176,6 @@ def _default(field: FieldInfo) -> str:
 
 # --- every option of the commands -------------------------------------------------------------------------------------
 
-SCRIPTS: Mapping[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
 BY_HAND = {"-h, --help", "--quiet", "--verbose", "--version"}
 """Options of every command, which docs/commands.md explains by hand."""
 DECODING = re.compile(r" \(default: decoding\.(\w+) of the run\)$")
@@ -217,15 +216,14 @@ def shared_options() -> str:
 @cache
 def _shared() -> Sequence[Option]:
     """The options that several commands have, with the same meaning."""
-    commands = Counter(option for name in SCRIPTS for option in _options_of(name))
+    commands = Counter(option for name in COMMANDS for option in _options_of(name))
     return [option for option, found in commands.items() if found > 1]
 
 
 @cache
 def _options_of(name: str) -> Sequence[Option]:
     """The options of a command, as ``--help`` prints them."""
-    module, _, function = SCRIPTS[name].partition(":")
-    parser = getattr(importlib.import_module(module), function).parser()
+    parser = importlib.import_module(f"nmt.cli.{name[4:].replace('-', '_')}").main.parser()
     shown = parser.formatter_class(parser.prog)
     options = (Option(shown._format_action_invocation(each), shown._expand_help(each)) for each in parser._actions)
     return [option for option in options if option.name not in BY_HAND]
@@ -286,7 +284,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "claims": claims,
     "browser": browser,
     "family": family,
-    **{name: partial(of_command, name) for name in SCRIPTS},
+    **{name: partial(of_command, name) for name in COMMANDS},
 }
 
 

@@ -43,6 +43,9 @@ def test_what_the_figure_says() -> None:
         "test_lenstrat: 3,200 sentences.\nBands: 95% bootstrap intervals over sentences, not seeds (1,000 resamples).\n"
         "sacreBLEU nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
     )
+    for n, shown in ((30, "Upright lines: 95%"), (29, "Hollow points")):
+        [caption] = [text for text, _ in boxes(draw([system("a", [(7, 7)], n=n)])) if "sacreBLEU" in text]
+        assert shown in caption and caption.count("\n") == 2 and ("95%" in caption) == (n == 30)
     about = replace(ABOUT, unit="characters")
     assert "Source length (characters)" in [text for text, _ in boxes(draw(systems(1), about=about))]
 

@@ -145,11 +145,12 @@ def test_short_and_long_sentences_are_resampled_separately() -> None:
 def test_the_lengths_that_are_compared() -> None:
     lengths = np.repeat([5, 15, 25, 35], [3, 40, 30, 2])
     three, two, few = (
-        scoring_of([""] * len(each), each, edges)
+        scoring_of(["a b c d"] * len(each), each, edges)
         for each, edges in ((lengths, (10, 20, 30)), (lengths, (10, 30)), (lengths[:3], (10,)))
     )
     assert ranges(three) == ((11, 20), (21, 30)), "30 sentences and more"
     assert ranges(two) is None and ranges(few) is None and ranges(few, short=(1, 5)) is None
+    assert ranges(scoring_of(["a"] * 43 + ["a b c d"] * 32, lengths, (10, 20, 30))) is None, "one bin has a BLEU"
     assert ranges(two, (1, 5), (31, 60)) == ((1, 5), (31, 60))
     assert ranges(three, short=(1, 5)) == ((1, 5), (21, 30))
     with pytest.raises(ConfigError, match="short 1-11 and long 11-20"):

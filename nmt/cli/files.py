@@ -107,13 +107,6 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
 
 def look_at_corpora(config: Config) -> None:
     """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
-    for key, path in files_of(config):
-        with of_key(key if key.endswith(".links") else key.rpartition(".")[0]):
-            require_readable(path)
-
-
-def files_of(config: Config) -> Iterator[tuple[str, str]]:
-    """The files that a configuration names or that its patterns match, each with its key."""
     data = config.data
     sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
     sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
@@ -122,7 +115,10 @@ def files_of(config: Config) -> Iterator[tuple[str, str]]:
         for key in ("source", "target", "tsv", "jsonl", "links"):
             if isinstance(pattern := getattr(section, key, None), str):
                 with of_key(f"{name}.{key}"):
-                    yield from ((f"{name}.{key}", path) for path in matching(pattern))
+                    paths = matching(pattern)
+                with of_key(f"{name}.links" if key == "links" else name):
+                    for path in paths:
+                        require_readable(path)
 
 
 # --- lines in ---------------------------------------------------------------------------------------------------------

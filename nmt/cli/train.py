@@ -1,7 +1,7 @@
 """nmt-train: from raw text to a trained run."""
 
-import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -62,7 +62,7 @@ def train(
                 same = "nmt-train" if world.size == 1 else "the same torchrun command and"
                 say(Result(f"stopped; continue with: {same} {shlex.join(['--resume', '--output', run])}"))
             return stop.exit_code
-        if world.writes and "NMT_EXPERIMENT" not in os.environ:  # an experiment goes on by itself
+        if world.writes and sys.stderr.isatty():  # a log, or an experiment, types nothing
             commands = [["nmt-translate", "--model", run], ["tensorboard", "--logdir", run]]
             if loaded.data.test is not None:
                 commands.insert(1, ["nmt-report", run, "--output", f"{run}.html"])

@@ -139,6 +139,11 @@ class Scoring:
         """The bins that have sentences, by index."""
         return bins_by_length(self.lengths, self.edges)
 
+    def defines(self, each: Bin) -> bool:
+        """Whether BLEU is defined in a bin."""
+        lines = ([self.references[member]] for member in each.members)
+        return any(has_bleu(sentence_statistics(line, line, self.tokenizer)) for line in lines)
+
     def score(self, name: str, *seeds: Sequence[str]) -> SystemScores:
         """Score a system with each metric on the whole test set, and with BLEU in each bin, given its translations.
 

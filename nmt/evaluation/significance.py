@@ -130,11 +130,13 @@ class Retention:
 
 
 def ranges(scoring: Scoring, short: Range | None = None, long: Range | None = None) -> tuple[Range, Range] | None:
-    """Choose short and long lengths: those given, otherwise the shortest and longest bin of ``MIN_SENTENCES``.
+    """Choose short and long lengths: those given, otherwise the shortest and longest bin of ``MIN_SENTENCES`` that has
+    a BLEU.
 
     Returns None if there is none to choose. Raises ConfigError if a given range has no sentence or if they overlap.
     """
-    filled = [(low, high) for low, high, members in scoring.bins.values() if len(members) >= MIN_SENTENCES]
+    large = [each for each in scoring.bins.values() if len(each.members) >= MIN_SENTENCES]
+    filled = [(each.low, each.high) for each in large if scoring.defines(each)]
     for option, chosen in (("short", short), ("long", long)):
         if chosen is not None and not members(scoring, chosen).size:
             found = f"no sentence has this length; the longest has {scoring.lengths.max()}"

@@ -10,7 +10,8 @@ from typing import Any
 
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer
-from nmt.data.corpus import Text, read_aligned, read_test_set
+from nmt.data.corpus import Pair, Text, read_aligned, read_test_set
+from nmt.data.language_id import swapped_sides
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import Scoring, SystemScores, scoring
@@ -88,11 +89,18 @@ class Systems:
                 entry.given = read_aligned(system, source, len(self.sources))
             self.entries.append(entry)
         self._refuse_other_systems()
+        if run := next((entry.config for entry in self.entries if entry.config is not None), None):
+            pairs = map(Pair, self.sources, self.references)
+            if problem := swapped_sides(pairs, (run.data.source_language, run.data.target_language)):
+                say(f"warning: test set: {problem}")
         for name, text in hypotheses:
             waiting = [entry for entry in self.entries if entry.name == name and entry.given is None]
             if not waiting:
                 raise ConfigError(f"hypotheses {name}={text}: no system {name} is a run without hypotheses")
             waiting[0].given = read_aligned(text, source, len(self.sources))
+        given = [entry.name for entry in self.entries if entry.given is not None]
+        if precision != "fp32" and 0 < len(given) < len(self.entries):
+            say(f"warning: the translations of {', '.join(given)} may be of another precision than {precision}")
         if self.changes and all(entry.given is not None for entry in self.entries):
             raise ConfigError(*(f"{name}: has no effect, because no run translates" for name in self.changes))
 

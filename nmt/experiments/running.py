@@ -299,7 +299,6 @@ def _start(job: Sequence[str], relay: Callable[[str], None]) -> tuple["subproces
     process = subprocess.Popen(
         # -P: a file of the working directory must not take the place of a module
         [sys.executable, "-P", "-c", CHILD, str(os.getpid()), *job],
-        env=os.environ | {"NMT_EXPERIMENT": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

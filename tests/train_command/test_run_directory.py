@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,15 @@ def test_a_run_says_its_parts_and_then_what_to_type_next(
     assert int(model.split()[1].replace(",", "")) == RunDirectory(run).parameters("last")
     table = [line for line in lines if line.startswith("validation ") and ("update" in line or line[-4:] == "best")]
     assert table[0].split()[1] == "update" and table[-1].endswith("best")
+    assert "next:" not in lines, "of a log, or an experiment, nobody types"
+    with monkeypatch.context() as terminal:
+        terminal.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        lines = train("--output", run, "--overwrite", "--set", "training.updates=2")[1].splitlines()
     typed = [shlex.split(line) for line in lines[lines.index("next:") + 1 :]]
     assert [words[0] for words in typed] == ["nmt-translate", "nmt-report", "tensorboard"]
     assert all(str(run) in words for words in typed)
     for module, words in ((translate, typed[0]), (report, typed[1])):
         module.main.parser().parse_args(words[1:])
-    monkeypatch.setenv("NMT_EXPERIMENT", "1")
-    assert "next:" not in train("--output", run, "--overwrite", "--set", "training.updates=2")[1]
     code, err = train("--output", run, "--overwrite", "--quiet", "--set", "training.updates=2")
     assert code == 0
     test, best = err.splitlines()

@@ -44,7 +44,10 @@ class About:
 
     def caption(self, counts: Sequence[int], several_seeds: bool = False) -> list[str]:
         """Return the paragraphs of every figure over bins; ``counts`` are the numbers of sentences in the bins."""
-        drawn = [f"Bands: 95% bootstrap intervals over sentences, not seeds ({self.resamples:,} resamples)"]
+        drawn = []
+        if max(counts) >= MIN_SENTENCES:
+            shown = "Bands" if len(counts) > 1 else "Upright lines"
+            drawn.append(f"{shown}: 95% bootstrap intervals over sentences, not seeds ({self.resamples:,} resamples)")
         if min(counts) < MIN_SENTENCES:
             drawn.append(f"Hollow points: fewer than {MIN_SENTENCES} sentences, no interval")
         if several_seeds:
