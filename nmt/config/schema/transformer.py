@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from nmt.config.schema.base import Choice, Fraction, Layers, Problem, Section, Size, Width
-from nmt.config.schema.decoders import DECODERS
-from nmt.config.schema.encoders import ENCODERS
 from nmt.config.schema.network import Decoder, Encoder, Network, Part
+from nmt.config.schema.recurrent import DECODERS, ENCODERS
 
 
 class SinusoidalPositions(Section):

@@ -1,0 +1,99 @@
+"""Recurrent encoders and decoders in the ``model`` section, and their cells.
+
+``nmt.model`` has the equations: ``encoders``, ``decoders`` and ``cells``.
+"""
+
+from typing import Literal
+
+from nmt.config.schema.base import Layers, Registry, Width
+from nmt.config.schema.network import Decoder, Encoder, Part
+
+ENCODERS, DECODERS, CELLS = Registry(), Registry(), Registry()
+
+
+class Recurrence(Part):
+    """Options of every recurrent encoder and decoder; its cell is built around nothing else."""
+
+    hidden: Width = 256
+    """Units of the state, in each direction."""
+    layers: Layers = 1
+    """Stacked layers."""
+    residual: bool = False
+    """Add the input of each layer above the first to its output."""
+    layer_norm: bool = False
+    """Layer normalization of the gates."""
+
+
+class Gru(Recurrence):
+    """Options of a GRU."""
+
+    type: Literal["gru"] = "gru"
+    reset: Literal["after", "before"] = "after"
+    """Apply the reset gate after the recurrent product, as cuDNN, or before it."""
+
+
+class Lstm(Recurrence):
+    """Options of long short-term memory."""
+
+    type: Literal["lstm"]
+
+
+class Ssru(Recurrence):
+    """Options of the simpler simple recurrent unit (Kim et al. 2019), whose gates depend on the input alone."""
+
+    type: Literal["ssru"]
+
+
+class RecurrentEncoder(Recurrence, Encoder):
+    """Options of every recurrent encoder."""
+
+    directions: Literal["both", "forward"] = "both"
+    """Directions in which the source is read."""
+
+    @property
+    def width(self) -> int:
+        """Width of an annotation."""
+        return self.hidden * (2 if self.directions == "both" else 1)
+
+
+@ENCODERS.register
+class GruEncoder(Gru, RecurrentEncoder):
+    """Gated recurrent unit."""
+
+
+@ENCODERS.register
+class LstmEncoder(Lstm, RecurrentEncoder):
+    """Long short-term memory."""
+
+
+@ENCODERS.register
+class SsruEncoder(Ssru, RecurrentEncoder):
+    """Simpler simple recurrent unit (Kim et al. 2019)."""
+
+
+class RecurrentDecoder(Recurrence, Decoder):
+    """Options of every recurrent decoder."""
+
+    readout: Width | None = None
+    """Units that the output layer reads; null: ``model.embeddings.size``."""
+    readout_activation: Literal["maxout", "tanh"] | None = None
+    """null: tanh with Luong's attention, else maxout."""
+
+    def readout_width(self, embedding: int) -> int:
+        """``readout``, or the width of the embeddings."""
+        return self.readout or embedding
+
+
+@DECODERS.register
+class GruDecoder(Gru, RecurrentDecoder):
+    """GRU conditioned on the context."""
+
+
+@DECODERS.register
+class LstmDecoder(Lstm, RecurrentDecoder):
+    """Long short-term memory conditioned on the context."""
+
+
+@DECODERS.register
+class SsruDecoder(Ssru, RecurrentDecoder):
+    """Simpler simple recurrent unit (Kim et al. 2019)."""
