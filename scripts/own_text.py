@@ -46,6 +46,11 @@ def measure(
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
+
+    examples:
+      nmt-train --config configs/demo.yaml --output runs/protected --set training.validation.every=200
+        'data.protect=[url, email, braces, tag, number]'
+      python scripts/own_text.py runs/protected --json docs/figures/own_text.json
     """
     translator = Translator.load(run)
     found: dict[str, Any] = {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
