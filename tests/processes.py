@@ -24,10 +24,7 @@ def free_port() -> int:
 
 
 def run_processes(function: Function, size: int, *arguments: Any) -> list[Any]:
-    """:func:`try_processes`, for processes that all return; -> what each returns.
-
-    Raises AssertionError with the traceback of each process that has raised, was killed or took too long.
-    """
+    """:func:`try_processes`, for processes that all return; -> what each returns."""
     found = try_processes(function, size, *arguments)
     problems = [f"--- rank {rank}: {problem}" for rank, (problem, _) in enumerate(found) if problem]
     assert not problems, "\n".join(problems)
@@ -38,14 +35,7 @@ def try_processes(
     function: Function, size: int, *arguments: Any, seconds: float = 100.0, timeout: float = 60.0
 ) -> list[tuple[str, Any]]:
     """Call ``function(world, *arguments)`` in ``size`` processes; -> of each its traceback or what became of it ("": it
-    returned), and what it has returned.
-
-    Args:
-        function: of a module that a new process can import.
-        size: the number of processes.
-        arguments: of the function.
-        seconds: after which all are killed.
-        timeout: how long a process waits for the others.
+    returned), and what it has returned. Each waits ``timeout`` for the others; after ``seconds`` all are killed.
     """
     port, found = free_port(), [("", None)] * size
     pipes = [CONTEXT.Pipe(duplex=False) for _ in range(size)]

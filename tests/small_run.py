@@ -33,14 +33,7 @@ def translate(line: str) -> str:
 def write_corpus(
     folder: Path, train: int = 300, validation: int = 20, test: int = 20, longest: int = 4, seed: int = 1
 ) -> dict[str, dict[str, str]]:
-    """Write pairs of up to ``longest`` words; return the files, named by split and side, as the data section has them.
-
-    Args:
-        folder: where the files go.
-        train, validation, test: number of pairs.
-        longest: most words of a sentence.
-        seed: of the random words.
-    """
+    """Write so many pairs of up to ``longest`` words; return the files by split and side, as the data section does."""
     generator = random.Random(seed)
     corpora = {}
     for split, size in (("train", train), ("validation", validation), ("test", test)):

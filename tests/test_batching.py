@@ -41,9 +41,7 @@ def ids(*rows: Sequence[int]) -> list[Ids]:
 
 
 @given(lengths, st.integers(1, 200), st.integers(0, 5), st.integers(0, 5))
-def test_every_pair_stands_once_in_an_epoch_and_every_batch_keeps_to_the_budget(
-    lengths: Lengths, budget: int, seed: int, epoch: int
-) -> None:
+def test_every_pair_stands_once_in_batches_of_the_budget(lengths: Lengths, budget: int, seed: int, epoch: int) -> None:
     source, target = lengths
     for plan in (plan_epoch(source, target, budget, seed=seed, epoch=epoch), plan_by_length(source, target, budget)):
         assert sorted(np.concatenate(plan).tolist()) == list(range(len(source)))

@@ -177,9 +177,7 @@ def test_a_damaged_training_state_is_named(run: RunDirectory, content: bytes) ->
         ("training.json", lambda content: b""),
     ],
 )
-def test_a_damaged_checkpoint_is_seen_and_the_one_before_it_used(
-    tmp_path: Path, file: str, damage: Callable[[bytes], bytes]
-) -> None:
+def test_of_damaged_checkpoints_the_other_is_used(tmp_path: Path, file: str, damage: Callable[[bytes], bytes]) -> None:
     """Where all is damaged, all is named."""
     run, said = RunDirectory(tmp_path), list[str]()
     for each in (1, 2):
@@ -220,9 +218,7 @@ def weights_of(number: int) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_crash_while_saving_leaves_the_checkpoint_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_crash_while_saving_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Renames: ``last`` to ``previous``, the new one to ``last``."""
     run = RunDirectory(tmp_path)
     for each in (0, 1):
@@ -244,9 +240,7 @@ def test_a_crash_while_saving_leaves_the_checkpoint_before(
 
 
 @pytest.mark.parametrize(("moment", "times"), [("digest", 1), ("load_tensors", 100), ("read_json", 1)])
-def test_a_checkpoint_that_training_replaces_while_it_is_read_is_whole(
-    moment: str, times: int, run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replaced_one_is_whole(moment: str, times: int, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights and state are of one save, before and after those of the moment. ``best`` is read by ``load_run``."""
     weights = run.weights("best")
     run.save("last", weights_of(0), TrainingCheckpoint(weights_of(0), {"save": 0}))
@@ -351,9 +345,7 @@ def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
     assert list(run.path.iterdir()) == []
 
 
-def test_a_file_system_without_locks_is_trained_on_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_locks_is_trained_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 

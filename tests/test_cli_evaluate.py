@@ -82,14 +82,11 @@ def models(saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_evaluate_a_run(models: Path, tmp_path: Path, command: Command) -> None:
     options = ("--device", "cpu", "--beam-size", "3", "--length-penalty", "0.5", "--batch-tokens", "50")
-    written, translated = tmp_path / "written", tmp_path / "translated"
-    how = (*options, "--verbose", "--output", str(written))
-    code, out, err = command(evaluate.main, *TEST_SET, "--model", "bahdanau", *how)
-    assert code == 0
-    assert "bahdanau: translating: 10 lines in " in err
-    assert command(translate, "--model", "bahdanau", "--input", "src", "--output", str(translated), *options)[0] == 0
-    assert written.read_bytes() == translated.read_bytes()
-    assert command(evaluate.main, *TEST_SET, "--hypotheses", str(written))[1].splitlines()[:2] == out.splitlines()[:2]
+    code, out, err = command(evaluate.main, *TEST_SET, "--model", "bahdanau", *options, "--verbose")
+    assert code == 0 and "bahdanau: translating: 10 lines in " in err
+    assert command(translate, "--model", "bahdanau", "--input", "src", "--output", tmp_path / "hyp", *options)[0] == 0
+    lines = command(evaluate.main, *TEST_SET, "--hypotheses", tmp_path / "hyp")[1].splitlines()
+    assert lines[:2] == out.splitlines()[:2]
 
 
 def test_curve_of_files(files: Path, command: Command) -> None:

@@ -214,9 +214,6 @@ def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk() -> None:
         assert error_of(pairs_of, hub=name, split="train").endswith("not a dataset of the hub; must be OWNER/NAME")
 
 
-# --- digest -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_digest_follows_content_and_options_not_names(write: Write) -> None:
     def digest(source: str, target: str, limit: int | None = None, languages: tuple[str, str] = ("en", "fr")) -> str:
         corpus = corpus_of(source=write(source, source[0]), target=write(target, target[0]), limit=limit)

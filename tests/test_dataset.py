@@ -108,9 +108,6 @@ def test_every_pair_dropped_is_an_error_with_the_reasons(folder: Path) -> None:
     assert cached(folder) == ["tokenizer"]  # nothing half-made is left
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
 def test_rows_of_a_table_in_chunks() -> None:
     """Against plain Python lists; with empty, sliced and single-row chunks, whose offsets do not start at zero."""
     generator = np.random.default_rng(0)
@@ -129,9 +126,6 @@ def test_rows_of_a_table_in_chunks() -> None:
     for outside in (-1, 50):
         with pytest.raises(IndexError):
             corpus.rows([0, outside])
-
-
-# --- report -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_report_counts_by_hand(folder: Path) -> None:
@@ -248,9 +242,6 @@ def test_a_cache_is_tried_without_a_trace_and_named_if_it_cannot_be_written(fold
     problem = f"data.cache: {folder}/train.low/cache: cannot be written: "
     assert error_of(prepare, chosen).startswith(f"{problem}Not a directory")
     assert error_of(try_cache, chosen.data).startswith(problem)
-
-
-# --- swapped sides ----------------------------------------------------------------------------------------------------
 
 
 def test_swapped_sides_are_told_every_time(folder: Path) -> None:

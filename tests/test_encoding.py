@@ -33,9 +33,7 @@ def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert display.named("reading text for the tokenizer").done == 300
 
 
-def test_threads_change_no_byte_and_memory_does_not_grow_with_the_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_change_no_byte_and_memory_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nmt.data.encoded, "UNIT", 200)
     peaks = []
     for threads, size in ((1, 400), (2, 400), (2, 4000)):

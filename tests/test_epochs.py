@@ -70,9 +70,7 @@ sizes = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 90)), min_size=1, 
 
 
 @given(sizes, st.integers(0, 5), st.integers(0, 20))
-def test_every_pair_is_read_as_often_as_any_other_or_once_more(
-    corpora: list[tuple[int, int]], seed: int, epoch: int
-) -> None:
+def test_every_pair_is_read_equally_often_or_once_more(corpora: list[tuple[int, int]], seed: int, epoch: int) -> None:
     """In one epoch, and in all epochs so far: a part of a corpus goes on where the last one ended."""
     np.random.seed(epoch)  # nothing global is to matter
     rows = epoch_rows(corpora, seed=seed, epoch=epoch)
@@ -236,9 +234,6 @@ def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
     assert load_config(tmp_path / "run.yaml").data.training_corpora.keys() == {"corpora.europarl", "corpora.back"}
     with pytest.raises(ConfigError, match=f"data.{change.partition('=')[0]}: "):
         load_config(tmp_path / "run.yaml", [f"data.{change}"])
-
-
-# --- runs -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:

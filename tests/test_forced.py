@@ -96,9 +96,6 @@ def test_sum_mean_and_length_penalty_by_hand() -> None:
     assert (BLANK.log_probability, BLANK.per_piece, BLANK.score(1.0)) == (0.0, 0.0, 0.0)
 
 
-# --- a stream ---------------------------------------------------------------------------------------------------------
-
-
 def test_pairs_are_read_no_further_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
     model, pairs, read = network(), [*map(Pair, LINES, reversed(LINES))], 0
     expected = list(force(model, TOKENIZERS, pairs, CPU))

@@ -20,8 +20,6 @@ from nmt.config.schema import (
 from nmt.errors import CheckpointError
 from nmt.training.optimizer import build_optimizer, learning_rate, load_moments, saved_moments
 
-# --- schedules --------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("schedule", "rates"),

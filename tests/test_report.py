@@ -221,9 +221,6 @@ def test_the_film_has_the_attention_and_the_scores_of_each_validation(folder: Pa
         np.testing.assert_allclose(shown, weights, atol=0.015)
 
 
-# --- experiments ------------------------------------------------------------------------------------------------------
-
-
 def test_an_experiment_by_its_file_and_by_its_directory(folder: Path, tmp_path: Path) -> None:
     base = tmp_path / "base.yaml"
     base.write_text(dump_config(system(folder, "none", updates=30)), "utf-8")

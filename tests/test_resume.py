@@ -63,8 +63,7 @@ def test_an_older_checkpoint_is_from_before_later_changes(folder: Path) -> None:
 
 
 def test_a_crash_goes_back_to_the_last_save(folder: Path) -> None:
-    """The update before a validation that is broken off is saved; though a crash comes before the next save, the
-    validation is written down once."""
+    """The update before a validation that is broken off is saved; the validation is written down once."""
     calm, crashed = (config(folder, output=name, updates=5, log_every=1, average=2) for name in ("calm", "crashed"))
     run = folder / "crashed"
     train(calm)
@@ -79,9 +78,7 @@ def test_a_crash_goes_back_to_the_last_save(folder: Path) -> None:
     assert differences(run, folder / "calm") == []
 
 
-def test_nothing_takes_its_place_before_it_is_on_the_disk(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_renamed_before_it_is_synced(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A power cut may lose all that was not synced: files, and the names in folders."""
     run = tmp_path / "run"
     synced: dict[Path, int] = {}
@@ -126,9 +123,7 @@ def test_nothing_takes_its_place_before_it_is_on_the_disk(
 AVERAGED: dict[str, Any] = {"updates": 4, "validation": {"every": 2, "metric": "loss"}, "average": 2}
 
 
-def test_only_what_is_missing_or_was_made_with_other_options_is_made_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_what_is_missing_or_differs_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finished, run = config(folder, output="finished", **AVERAGED), RunDirectory(folder / "finished")
     first = train(finished)
     before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}

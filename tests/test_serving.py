@@ -426,9 +426,6 @@ def test_an_answer_that_takes_too_long_or_that_nobody_awaits_is_given_up() -> No
         assert client.translate({"text": "b"}).status == 200
 
 
-# --- the end ----------------------------------------------------------------------------------------------------------
-
-
 def test_what_was_accepted_is_answered_before_the_server_stops() -> None:
     translate = Fake(opened=False)
     with ThreadPoolExecutor(6) as pool:

@@ -59,9 +59,7 @@ def given_model(**options: Any) -> bytes:
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_a_model_has_its_size_and_the_special_ids_and_the_same_bytes_every_time(
-    kind: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_has_its_size_special_ids_and_bytes(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     first, second = learned(kind), learn(tokenizer_config(kind, vocabulary=SIZES[kind]), (pair for pair in PAIRS))
     for side in (first.source, first.target):
         assert side.size == SIZES[kind]
@@ -116,9 +114,7 @@ def test_the_first_pieces_of_a_long_line_are_those_of_the_whole(kind: str, seed:
 
 
 @pytest.mark.parametrize("text", ["the cat " * 1_000_000, "☃" * 8_000_000, " " * 8_000_000 + "the cat"])
-def test_what_lies_beyond_the_first_pieces_is_not_encoded(
-    bpe: Tokenizers, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+def test_what_lies_beyond_is_not_encoded(bpe: Tokenizers, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """Many words; one unknown piece; none at all for long."""
     read: list[int] = []
     encode = Tokenizer.encode

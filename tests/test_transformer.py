@@ -207,17 +207,11 @@ def test_decoder_is_pytorchs(norm: str) -> None:
     assert torch.allclose(readouts, decoder.norm(x))
 
 
-# --- the decoder's state ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_weights_are_those_of_the_next_to_last_layer(layers: int) -> None:
     model = small_model("transformer", decoder=part(layers=layers), encoder=part(layers=layers))
     assert isinstance(model.decoder, TransformerDecoder)
     assert (model.decoder.attention.layer, model.decoder.attention.head) == (max(0, layers - 2), None)
-
-
-# --- dropout ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_sublayer_makes_is_dropped_in_training_alone() -> None:

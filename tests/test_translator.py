@@ -98,9 +98,6 @@ def test_output_does_not_depend_on_batches_or_neighbours(translator: Translator,
         assert [each.text for each in found] == [expected[place].text for place in places]
 
 
-# --- what a translation holds -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", [GREEDY, BEAM, with_(BEAM, no_repeat_ngram=2)], ids=["greedy", "beam", "ruled"])
 def test_attention_has_a_row_a_piece_a_column_a_source_piece(translator: Translator, options: SearchOptions) -> None:
     assert next(translator.stream(LINES, options)).attention is None

@@ -129,9 +129,7 @@ def test_kernels_that_are_wrong_or_fail_are_not_used(
     assert kernels_after_trial(corpus, said, model, kernels="plain") == "plain" and not said
 
 
-def test_training_goes_on_with_plain_kernels_as_if_they_had_been_asked_for(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_goes_on_with_plain_kernels(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, WrongGradient)
     losses = []
     for kernels in ("auto", "plain"):
@@ -162,9 +160,7 @@ def test_kernels_that_are_right_pass(variant: str, corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [None, "no replay", "another place"])
-def test_graphs_are_tried_with_another_batch_than_they_were_recorded_with(
-    fault: str | None, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_graphs_are_tried_with_another_batch(fault: str | None, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs_on_cpu.install(monkeypatch)
     monkeypatch.setattr(fast, "records_graphs", lambda network, _: isinstance(network, FastTraining))
     record = GraphedGradients._record
@@ -277,9 +273,7 @@ def test_all_processes_take_the_same_and_say_it(other: str, monkeypatch: pytest.
     assert said[0].startswith(f"precision: {other}, ")
 
 
-def test_a_run_goes_on_in_the_measured_precision_in_which_it_began(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_in_the_precision_that_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A measurement is not exact: a second one may end otherwise."""
     auto = Config.model_validate(options(tmp_path) | {"precision": "auto"})
     trials = [Timed(monkeypatch, BF16, seconds) for seconds in (FASTER, SLOWER)]
@@ -293,9 +287,7 @@ def test_a_run_goes_on_in_the_measured_precision_in_which_it_began(
 
 
 @pytest.mark.parametrize(("device", "measured"), [(name_of(CPU), False), ("a GPU", True)])
-def test_the_precision_of_another_device_is_not_kept(
-    device: str, measured: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_precisions_of_other_devices_are_not_kept(device: str, measured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Timed(monkeypatch, BF16, SLOWER)
     found = chosen(trial, begun={"device": device, "precision": "bf16"})
     assert found == ("fp32" if measured else "bf16") and bool(trial.measured) == measured

@@ -82,9 +82,6 @@ def test_a_mistake_is_told_what_is_wrong(exercise: int, wrong: Callable[[str], s
     assert "✘" in said and advice in said
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow(seconds=40)
 def test_it_runs_with_its_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell, with trainings of a tenth of the updates."""

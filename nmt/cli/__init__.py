@@ -1,20 +1,9 @@
 """The command line: a typed function is a command; its parameters are the options, its docstring is the help.
 
-``nmt-weigh`` would be the function ``weigh`` in ``weigh.py``::
-
-    def weigh(texts: list[InputFile], *, times: Annotated[int, Field(ge=1)] = 2) -> None:
-        \"""Weigh words.
-
-        Args:
-            texts: what is weighed
-            times: how often
-        \"""
-
-    main = Command(weigh)  # nmt-weigh FILE [FILE ...] --times N
-
-Parameters before ``*`` are positional arguments, those after it options, and ``**decoding`` stands for an option for
-each key of the section ``decoding``. Another heading than ``Args:`` names a group in ``--help``; the last paragraph of
-the docstring may be ``examples:``. A new command needs a line below and one in ``pyproject.toml``.
+``nmt-prepare`` is the function ``prepare`` in ``prepare.py``, and so are the others. Parameters before ``*`` are
+positional arguments, those after it options, and ``**decoding`` stands for an option for each key of the section
+``decoding``. Another heading than ``Args:`` names a group in ``--help``; the last paragraph of a docstring may be
+``examples:``. A new command needs a line below and one in ``pyproject.toml``.
 """
 
 COMMANDS = {

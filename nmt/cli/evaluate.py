@@ -25,7 +25,6 @@ def evaluate(
     gold: InputFile | None = None,
     gold_first: FirstWord = 0,
     json: OutputFile | None = None,
-    output: OutputFile | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
     **decoding: Any,
@@ -40,7 +39,6 @@ def evaluate(
         model: run directory that translates the source; this or --hypotheses is required
         hypotheses: translations of the source, one per line; this or --model is required
         json: also write the scores to this file
-        output: write the translations of the run to this file
 
     examples:
       nmt-evaluate --model runs/en-fr --source test.en --reference test.fr
@@ -60,8 +58,6 @@ def evaluate(
         links = read_gold(source, reference, gold, first=gold_first)
     scoring = systems.scoring(bins, bleu_tokenizer)
     [scored] = systems.score(scoring)
-    if output is not None:
-        write_lines(output, systems.translations[0])
     scores = scored.as_dict() | {"binned_by": source_length(scoring.source_unit)}
     print(format_scores(scored))
     print(format_rows(scored.rows, scoring.source_unit))

@@ -76,7 +76,6 @@ def _default_signals() -> None:
 
 
 def wait_for(process: "subprocess.Popen[str]", *beginnings: str) -> str:
-    """Read the standard error of a process up to a line that begins with one of ``beginnings``; return that line, or ""
-    if there is none."""
+    """Read the standard error up to a line that begins with one of ``beginnings``; return that line, or ""."""
     assert process.stderr is not None
     return next((line.strip() for line in process.stderr if line.startswith(beginnings)), "")

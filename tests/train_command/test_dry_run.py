@@ -32,9 +32,7 @@ def test_a_dry_run_estimates_time() -> None:
     ]
 
 
-def test_a_dry_run_tries_everything_and_leaves_nothing(
-    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_leaves_nothing(train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = options(corpus)["data"]
     del data["cache"]
     values = options(corpus, updates=10**6, validation={"samples": 1}) | {"data": data}
@@ -71,9 +69,7 @@ def test_a_dry_run_refuses_what_training_would_refuse_and_leaves_the_run_as_it_i
     assert snapshot(run) == before
 
 
-def test_a_dry_run_translates_the_longest_lines(
-    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_lines_are_tried(train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     translated: list[list[str]] = []
     stream = Translator.stream
 

@@ -46,9 +46,7 @@ def test_a_signal_before_the_first_update_saves_and_what_to_type_next_is_said(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_noted_and_a_second_one_left_to_the_system(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_signal_is_noted_a_second_one_is_not(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopRequest() as stop:
         assert not stop()

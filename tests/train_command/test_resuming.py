@@ -63,9 +63,7 @@ def test_another_configuration_is_refused(train: Train, run: Path) -> None:
     assert snapshot(run) == before
 
 
-def test_a_run_knows_the_configuration_that_it_goes_on_with_also_if_it_was_edited(
-    train: Train, run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_knows_its_own_configuration(train: Train, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(written.replace("label_smoothing: 0.0", "label_smoothing: 0.1"))
     assert main(["--resume", "--output", str(run)]) == 2
@@ -112,9 +110,7 @@ def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path,
 @pytest.mark.parametrize(
     ("split", "keys"), [("train", ["corpus_sha256", "tokenizer_sha256"]), ("test", ["corpus_sha256"])]
 )
-def test_a_run_is_resumed_on_the_text_it_was_begun_on(
-    train: Train, run: Path, corpus: Path, split: str, keys: list[str]
-) -> None:
+def test_a_run_is_resumed_on_its_own_text(train: Train, run: Path, corpus: Path, split: str, keys: list[str]) -> None:
     file = corpus / f"{split}.low"
     text = file.read_text()
     try:

@@ -15,9 +15,7 @@ from tests.small_run import metrics, options
 from tests.train_command.conftest import Train, refused, write_config
 
 
-def test_a_run_says_its_parts_and_then_what_to_type_next(
-    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_says_its_parts_and_what_is_next(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "a run"
     code, err = train("--output", run, "--set", "training.updates=2", "--set", "evaluation.bootstrap=5")
     assert code == 0
@@ -96,9 +94,7 @@ def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, 
     assert line.startswith(f"output: another nmt-train is running in {run};") and "--overwrite" not in line
 
 
-def test_an_output_that_cannot_be_is_named(
-    train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bad_output_is_named(train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     for place, why in (("file", "it is a file"), ("file/a/run", f"{tmp_path}/file: Not a directory")):
         [line] = refused(train("--output", tmp_path / place))
@@ -117,9 +113,7 @@ def test_an_output_that_cannot_be_is_named(
 @pytest.mark.parametrize(
     ("name", "how"), [("metrics.jsonl", "--resume"), ("checkpoints/last", "--overwrite"), ("tensorboard", "--dry-run")]
 )
-def test_nothing_is_written_through_a_link_out_of_the_run(
-    train: Train, run: Path, tmp_path: Path, name: str, how: str
-) -> None:
+def test_nothing_is_written_through_a_link(train: Train, run: Path, tmp_path: Path, name: str, how: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     (run / name).rename(elsewhere)
     (run / name).symlink_to(elsewhere)

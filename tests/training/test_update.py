@@ -165,9 +165,7 @@ def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_without_a_finite_gradient_changes_nothing_and_is_counted(
-    make: Make, folder: Path, kind: str
-) -> None:
+def test_an_update_without_a_finite_gradient_only_counts(make: Make, folder: Path, kind: str) -> None:
     said: list[str] = []
     trainer, reference = (without_dropout(make, folder, lines) for lines in (said, None))
     spoil(trainer, not_finite(kind), [2])

@@ -37,9 +37,7 @@ def test_validation_measures_every_real_token_once_and_leaves_the_model_training
     assert result.scores["perplexity"] == pytest.approx(math.exp(total / tokens))
 
 
-def test_validation_scores_its_first_sentences_with_a_beam_of_its_own(
-    make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_validation_scores_its_first_sentences(make: Make, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = make(validation={"sentences": 7, "beam_size": 3})
     monkeypatch.setattr(Translator, "stream", oracle)
     result = trainer.validator(0, samples=False)

@@ -59,9 +59,7 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     assert progress[-1].endswith(" target tokens/s")
 
 
-def test_the_test_set_is_scored_with_the_best_checkpoint_in_fp32_whatever_training_took(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_test_set_is_scored_with_the_best_checkpoint_in_fp32(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     validate, search, precisions = results(1.0, 2.0), fast.search, []
 
     def seen(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") -> Searchable[Any]:
