@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -17,8 +16,7 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from pydantic import Field
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.torch import save
 
 from machine import commit, machine
 from nmt.cli.command import Command
@@ -30,20 +28,22 @@ from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import read_json, run_name, write_json
-from nmt.pages.web.exporting import export_web, quantized
+from nmt.pages.report.making import STEPS
+from nmt.pages.web.exporting import compressed, export_web, exported
 from nmt.runs.checkpoints import unshared
-from nmt.runs.loading import load_run
+from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 
 SCRIPT = Path(__file__).with_name("engine.mjs")
 BEAMS = (1, 5)
+WEIGHTS = "weights.bin"
 WARM = 10
 """Sentences before a rate is measured."""
-FORMATS: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
-    "fp32": dict,
-    "12/16 bits": quantized,
-    "8 bits": partial(quantized, bits=8),
+FORMATS: dict[str, Callable[[LoadedRun], bytes]] = {
+    "fp32": lambda run: compressed(save(unshared(run.model.state_dict()))),
+    "of nmt-export": lambda run: exported(run)[WEIGHTS],
+    "of nmt-report": lambda run: exported(run, STEPS)[WEIGHTS],
 }
 SCRIPTS = ((0x370, 0x400), (0x400, 0x530), (0x600, 0x700), (0x4E00, 0xA000))
 """Greek, Cyrillic, Arabic, CJK, in Unicode's tables."""
@@ -82,7 +82,6 @@ def measure_web(
     loaded = load_run(Path(run), torch.device("cpu"))
     tokenizer = tokenizer_of_run(loaded.config, references).tokenizer
     translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
-    weights = unshared(loaded.model.state_dict())
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -94,8 +93,8 @@ def measure_web(
             per_second = len(sources) - WARM
             rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
             rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
-            for form, rounded in FORMATS.items():
-                save_file(rounded(weights), folder / "model.safetensors")
+            for form, weights in FORMATS.items():
+                (folder / WEIGHTS).write_bytes(weights(loaded))
                 found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
                 same = compared(expected, found["translations"])
                 texts = [each["text"] for each in found["translations"]]
@@ -103,7 +102,7 @@ def measure_web(
                     "BLEU": bleu(Evidence(texts, references, tokenizer)).value,
                     "sentences/s": per_second / found["seconds"],
                 }
-                size = (folder / "model.safetensors").stat().st_size / 1e6
+                size = (folder / WEIGHTS).stat().st_size / 1e6
                 rows.append({"system": f"engine, {form}", "weights, MB": size, "beam": beam, **same, **rate})
                 say("  ".join(cells(rows[-1]).values()))
         lines = [line for file in pieces or () for line in read_lines(file)]
@@ -112,8 +111,10 @@ def measure_web(
         tokenized = zip(engine, loaded.tokenizers.source.encode(lines), strict=True)
         unequal = sum(each["ids"] != ids for each, ids in tokenized)
     print(markdown([cells(row) for row in rows]))
-    print(f"\nlines whose pieces differ from SentencePiece's: {unequal} of {len(lines)}")
+    if pieces:
+        print(f"\nlines whose pieces differ from SentencePiece's: {unequal} of {len(lines)}")
     if json:
+        parameters = sum(each.numel() for each in loaded.model.parameters())
         node = subprocess.run([node_program(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
         measured = {
             "command": "scripts/measure_web.py",
@@ -121,8 +122,8 @@ def measure_web(
             "date": datetime.now(UTC).date().isoformat(),
             "machine": machine(),
             "versions": {"node": node, "torch": torch.__version__, "python": platform.python_version()},
-            "system": {"parameters": sum(each.numel() for each in weights.values()), "sentences": len(sources)},
-            "pieces": {"lines": len(lines), "unequal": unequal},
+            "system": {"parameters": parameters, "sentences": len(sources)},
+            **({"pieces": {"lines": len(lines), "unequal": unequal}} if pieces else {}),
             "rows": rows,
         }
         file = Path(json)

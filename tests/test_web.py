@@ -21,7 +21,7 @@ from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
-from nmt.pages.web.exporting import export_web, quantized, refuse_unknown_pieces
+from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces, rounded
 from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
@@ -50,25 +50,25 @@ def ask(task: str, **request: Any) -> Any:
 
 
 def steps(
-    model: Seq2Seq, sections: dict[str, Any], file: Path, source: list[int], target: list[int], bits: int
+    model: Seq2Seq, sections: dict[str, Any], file: Path, source: list[int], target: list[int], rounding: int
 ) -> list[dict[str, Any]]:
-    """What the engine makes of each step, from weights in fp32 or rounded to 12 bits."""
+    """What the engine makes of each step, from weights in fp32 or rounded as in an export."""
     weights = unshared(model.float().state_dict())
-    save_tensors(quantized(weights) if bits == 12 else weights, file)
+    save_tensors(rounded(weights, rounding) if rounding else weights, file)
     section = model_config(**sections).model_dump(include={"encoder", "decoder", "attention"})
     found: list[dict[str, Any]] = ask("steps", model=section, weights=str(file), source=source, target=target)
     return found
 
 
-@pytest.mark.parametrize(("bits", "bound"), [(32, 1e-5), (12, 0.05)])
+@pytest.mark.parametrize(("rounding", "bound"), [(0, 1e-5), (STEPS, 0.01)])
 @pytest.mark.parametrize("variant", SYSTEMS)
 def test_log_probabilities_and_weights_are_those_of_the_network(
-    variant: str, bits: int, bound: float, tmp_path: Path
+    variant: str, rounding: int, bound: float, tmp_path: Path
 ) -> None:
     sections = SYSTEMS[variant]
     model, source, target = small_model(**sections), [4, 7, 5, 10, 6, 3], [2, 5, 12, 4]
     logits, weights = forward(model, torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([target]))
-    found = steps(model, sections, tmp_path / "model.safetensors", source, target, bits)
+    found = steps(model, sections, tmp_path / "model.safetensors", source, target, rounding)
     expected = logits.log_softmax(-1)[0].float()
     torch.testing.assert_close(torch.tensor([step["logProbs"] for step in found]), expected, rtol=0, atol=bound)
     if weights is None:
@@ -191,8 +191,8 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
 
 
-def unrounded(weights: dict[str, torch.Tensor], bits: int) -> dict[str, torch.Tensor]:
-    """Instead of ``quantized``: rounded weights could turn a close decision."""
+def unrounded(weights: dict[str, torch.Tensor], steps: int) -> dict[str, torch.Tensor]:
+    """Instead of ``rounded``: rounded weights could turn a close decision."""
     return weights
 
 
@@ -201,7 +201,7 @@ def unrounded(weights: dict[str, torch.Tensor], bits: int) -> dict[str, torch.Te
 def test_translations_obey_the_rules_of_the_run(
     run: Path, beam: int, ngram: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nmt.pages.web.exporting.quantized", unrounded)
+    monkeypatch.setattr("nmt.pages.web.exporting.rounded", unrounded)
     ruled, lines = tmp_path / "run", [*LINES, "oak elm ash " * 5]  # the last one runs out of pieces
     shutil.copytree(run, ruled)
     settings = load_run_config(run, ["decoding.min_length_factor=1.5", f"decoding.no_repeat_ngram={ngram}"])
@@ -213,7 +213,7 @@ def test_translations_obey_the_rules_of_the_run(
 
 
 def test_any_text_has_the_translation_of_the_run(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.pages.web.exporting.quantized", unrounded)
+    monkeypatch.setattr("nmt.pages.web.exporting.rounded", unrounded)
     export_web(run, tmp_path)
     lines = [
         "",
@@ -274,19 +274,19 @@ def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> 
         assert not page.js(f"return {lines}.some((line) => line.children.length)")
 
 
-@pytest.mark.parametrize(
-    ("name", "bits", "largest"),
-    [("output", 8, 127), ("output", 12, 2047), ("decoder.attention.key", 12, 32767), ("encoder.recurrent.", 12, 32767)],
-)
-def test_a_matrix_is_rounded_by_rows(name: str, bits: int, largest: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["output.weight", "decoder.combine.weight", "decoder.attention.key.weight"])
+@pytest.mark.parametrize("steps", [5, 45, STEPS])
+def test_a_matrix_is_rounded_to_a_share_of_its_size(name: str, steps: int, tmp_path: Path) -> None:
     torch.manual_seed(1)
-    weights = {name: torch.randn(5, 3), "zero": torch.zeros(1, 2), "vector": torch.tensor([0.123])}
+    weights = {name: torch.randn(50, 30), "zero": torch.zeros(1, 2), "vector": torch.tensor([0.123])}
+    weights["steep"] = torch.tensor([[1.0], *[[0.0]] * 9999])  # its root mean square is 0.01
     file = tmp_path / "model.safetensors"
-    save_tensors(quantized(weights, bits), file)
+    save_tensors(rounded(weights, steps), file)
     stored, read = load_file(file), ask("weights", weights=str(file))
-    assert stored[name].dtype == (torch.int16 if largest == 32767 else torch.int8)
+    assert (stored[name].dtype, stored[f"{name}.low"].dtype) == (torch.int8, torch.uint8)
     assert stored["vector"].equal(weights["vector"])
     assert sum(read["zero"]) == 0
-    scale = weights[name].abs().amax(1, keepdim=True) / largest
-    rounded = (weights[name] / scale).round() * scale
-    torch.testing.assert_close(torch.tensor(read[name]).view(5, 3), rounded, rtol=0, atol=1e-6)
+    step = weights[name].square().mean().sqrt() / (steps if name == "output.weight" else 4 * steps)
+    expected = (weights[name] / step).round() * step
+    torch.testing.assert_close(torch.tensor(read[name]).view(50, 30), expected, rtol=0, atol=1e-6)
+    assert abs(read["steep"][0] - 1) <= max(0.01 / steps, 1 / 32767) / 2

@@ -15,7 +15,7 @@ def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = Fa
     """Write a run as files that translate without this package.
 
     With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
-    weights in 12 or 16 bits. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs.
+    rounded weights. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs.
     README.md in the directory says how to use them in other programs.
 
     Args:

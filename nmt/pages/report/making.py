@@ -34,8 +34,8 @@ from nmt.runs.log import best_validation, is_number, last_progress, read_film, r
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
-BITS = 8
-"""Bits of a weight in the page: three systems of the demo keep it below 6 MB."""
+STEPS = 45
+"""Of the weights in the page: three systems of the demo keep it below 6 MB."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown, beside the last one."""
 LEVEL = 0.05
@@ -99,7 +99,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
 def _engine(run: LoadedRun) -> dict[str, bytes] | str:
     """Return what the engine reads of a system, or why it cannot run it."""
     try:
-        return exported(run, BITS)
+        return exported(run, STEPS)
     except ConfigError as error:
         return "; ".join(error.problems)
 

@@ -1,6 +1,7 @@
 // The systems that translate in this page: loaded from its own parts when they are first needed.
 
 import { Translator } from "../../web/engine/translator.js";
+import { decompressed } from "../../web/engine/weights.js";
 import { byId } from "../../web/parts/dom.js";
 import { readingOf } from "../../web/parts/model.js";
 import { formatState } from "./state.js";
@@ -39,7 +40,7 @@ export function unpacked(id) {
     bytes[at++] = bits >> count;
     bits &= (1 << count) - 1;
   }
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
+  return decompressed(bytes);
 }
 
 /** Whether any system translates in this page. @param {ReportData} report */
@@ -56,14 +57,9 @@ export function isLive(report) {
 export function translators(report) {
   /** @type {Map<string, Promise<Translator>>} */
   const loaded = new Map();
-  const load = async (/** @type {string} */ name) => {
+  const load = (/** @type {string} */ name) => {
     const parts = /** @type {Record<string, number>} */ (report.engines[name]);
-    const bytes = (/** @type {string} */ file) => unpacked(`file-${parts[file]}`).arrayBuffer();
-    const config = JSON.parse(new TextDecoder().decode(await bytes("config.json")));
-    const weights = await bytes("model.safetensors");
-    const source = new Uint8Array(await bytes("source.model"));
-    const target = parts["target.model"] ? new Uint8Array(await bytes("target.model")) : undefined;
-    return new Translator({ config, weights, source, target });
+    return Translator.load((file) => unpacked(`file-${parts[file]}`).arrayBuffer());
   };
   return (name) => {
     const found = loaded.get(name) ?? load(name);

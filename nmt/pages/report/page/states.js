@@ -1,6 +1,7 @@
 // What the states hold: the pieces that the decoder's points to, and how far each source word moves the encoder's.
 
-import { path, penalty } from "../../web/engine/search.js";
+import { likeliest, path, penalty } from "../../web/engine/search.js";
+import { dot } from "../../web/engine/weights.js";
 import { element } from "../../web/parts/dom.js";
 import { columnsOf } from "../../web/parts/model.js";
 import { bars } from "./coverage.js";
@@ -26,8 +27,7 @@ export function statesView() {
       const nearest = path(best)
         .slice(first, first + model.groups[model.step].length)
         .map(({ token, readout }) => {
-          const found = readout ? translator.nearest(readout, NEAREST) : [];
-          const [names, cosines] = [found.map(([piece]) => piece), found.map(([, cosine]) => cosine)];
+          const { names, cosines } = readout ? nearestPieces(translator, readout) : { names: [], cosines: [] };
           return bars(`Nearest pieces where ${pieces[token]} was chosen`, readout ? POINTS : MIXES, names, cosines, 1);
         });
       const { model: network, reverse_source: reversed } = translator.config;
@@ -44,6 +44,22 @@ export function statesView() {
       node.replaceChildren(...nearest, ...moved);
     },
   };
+}
+
+/**
+ * The pieces whose rows of the output layer are nearest to what it reads, with their cosines.
+ *
+ * @param {import("../../web/engine/translator.js").Translator} translator
+ * @param {Float32Array} readout
+ */
+function nearestPieces({ network, target: { pad, bos, pieces } }, readout) {
+  const { weight, outputs, inputs } = network.output;
+  const every = Float32Array.from({ length: outputs }, (_, id) => {
+    const row = weight.subarray(id * inputs, (id + 1) * inputs);
+    return dot(row, readout) / Math.sqrt(dot(row, row) * dot(readout, readout));
+  });
+  const ids = likeliest(every, NEAREST, [pad, bos]);
+  return { names: ids.map((id) => pieces[id]), cosines: ids.map((id) => every[id]) };
 }
 
 /**

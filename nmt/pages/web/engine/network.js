@@ -6,7 +6,7 @@
 
 import { Attention, weighted } from "./attention.js";
 import { makeCell } from "./cells.js";
-import { added, dot, joined, logSoftmax, Part, tabulated } from "./weights.js";
+import { added, joined, logSoftmax, Part, tabulated } from "./weights.js";
 
 /**
  * @typedef {import("./cells.js").Recurrence} Recurrence
@@ -213,15 +213,6 @@ export class Network {
     return read.map(({ readout, every, state, weights }, r) => {
       if (every && weights) return { logProbs: this.#mixture(every, weights), state, weights };
       return { logProbs: logSoftmax(logits[r]), state, weights, readout };
-    });
-  }
-
-  /** The cosine of a readout with each piece's row of the output layer. @param {Float32Array} readout */
-  cosines(readout) {
-    const { weight, outputs, inputs } = this.output;
-    return Float32Array.from({ length: outputs }, (_, id) => {
-      const row = weight.subarray(id * inputs, (id + 1) * inputs);
-      return dot(row, readout) / Math.sqrt(dot(row, row) * dot(readout, readout));
     });
   }
 

@@ -3,7 +3,7 @@
 import { Network } from "./network.js";
 import { Tokenizer } from "./pieces.js";
 import { likeliest, path, penalty, search } from "./search.js";
-import { readSafetensors } from "./weights.js";
+import { decompressed, readSafetensors } from "./weights.js";
 
 /** Pieces that a translation may have in addition to those of the source times `max_length_factor`. */
 const MORE_PIECES = 10;
@@ -13,6 +13,7 @@ const MORE_PIECES = 10;
  *
  * @typedef {object} Configuration what `nmt-export` writes as config.json
  * @property {import("./network.js").Model} model
+ * @property {boolean} shared whether both languages have one tokenizer
  * @property {boolean} reverse_source
  * @property {Decoding} decoding
  *
@@ -44,41 +45,53 @@ const MORE_PIECES = 10;
  * @property {number} logProb natural logarithm of the probability of all pieces
  * @property {number} score the same, divided by the length penalty
  * @property {boolean} cut whether the end of the source was left out
+ *
+ * @typedef {(name: string) => Promise<ArrayBuffer>} Read
  */
+
+/** Reads the files of a folder by their names. @param {string} folder its address or path @returns {Read} */
+function reader(folder) {
+  const base = folder.replace(/\/?$/, "/");
+  return async (name) => {
+    if (typeof location === "undefined" && !/^https?:/.test(base)) {
+      const module = "node:fs/promises"; // a variable: bundlers and tsc leave it alone
+      const { readFile } = await import(module);
+      return new Uint8Array(await readFile(base.startsWith("file:") ? new URL(base + name) : base + name)).buffer;
+    }
+    const response = await fetch(base + name);
+    if (!response.ok) throw new Error(`${base}${name}: ${response.status} ${response.statusText}`);
+    return response.arrayBuffer();
+  };
+}
 
 /** A trained network with its tokenizers. */
 export class Translator {
   /**
-   * @param {object} parts
-   * @param {Configuration} parts.config
-   * @param {ArrayBuffer} parts.weights a safetensors file
-   * @param {Uint8Array} parts.source a SentencePiece model
-   * @param {Uint8Array} [parts.target] another one; without it, both sides share the first
+   * @param {Configuration} config
+   * @param {import("./weights.js").Tensors} weights
+   * @param {Tokenizer} source
+   * @param {Tokenizer} target
    */
-  constructor({ config, weights, source, target }) {
+  constructor(config, weights, source, target) {
     this.config = config;
-    this.source = new Tokenizer(source);
-    this.target = target ? new Tokenizer(target) : this.source;
-    this.network = new Network(config.model, readSafetensors(weights));
+    this.source = source;
+    this.target = target;
+    this.network = new Network(config.model, weights);
   }
 
-  /** Load what `nmt-export` has written. @param {string | URL} folder its address; outside browsers also its path */
+  /**
+   * Load what `nmt-export` has written.
+   *
+   * @param {string | URL | Read} folder its address, outside browsers also its path, or what reads its files
+   */
   static async load(folder) {
-    const base = String(folder).replace(/\/?$/, "/");
-    const read = async (/** @type {string} */ name) => {
-      if (typeof location === "undefined" && !/^https?:/.test(base)) {
-        const module = "node:fs/promises"; // a variable: bundlers and tsc leave it alone
-        const { readFile } = await import(module);
-        return new Uint8Array(await readFile(base.startsWith("file:") ? new URL(base + name) : base + name)).buffer;
-      }
-      const response = await fetch(base + name);
-      if (!response.ok) throw new Error(`${base}${name}: ${response.status} ${response.statusText}`);
-      return response.arrayBuffer();
-    };
-    const config = JSON.parse(new TextDecoder().decode(await read("config.json")));
-    const [weights, source] = await Promise.all([read("model.safetensors"), read("source.model")]);
-    const target = config.shared ? undefined : new Uint8Array(await read("target.model"));
-    return new Translator({ config, weights, source: new Uint8Array(source), target });
+    const read = typeof folder === "function" ? folder : reader(String(folder));
+    const bytes = async (/** @type {string} */ name) => new Uint8Array(await read(name));
+    const config = JSON.parse(new TextDecoder().decode(await bytes("config.json")));
+    const weights = readSafetensors(await decompressed(await read("weights.bin")).arrayBuffer());
+    const source = new Tokenizer(await bytes("source.model"));
+    const target = config.shared ? source : new Tokenizer(await bytes("target.model"));
+    return new Translator(config, weights, source, target);
   }
 
   /**
@@ -143,18 +156,5 @@ export class Translator {
       score: found.logProb / penalty(found.length, lengthPenalty),
       cut,
     };
-  }
-
-  /**
-   * The pieces whose rows of the output layer are nearest to what it reads, with their cosines.
-   *
-   * @param {Float32Array} readout
-   * @param {number} count
-   * @returns {[string, number][]} nearest first
-   */
-  nearest(readout, count) {
-    const cosines = this.network.cosines(readout);
-    const ids = likeliest(cosines, count, [this.target.pad, this.target.bos]);
-    return ids.map((id) => [this.target.pieces[id], cosines[id]]);
   }
 }

@@ -8,14 +8,13 @@
 /** The numbers of a part of the file, by their type. @type {Record<string, (bytes: ArrayBuffer) => Float32Array>} */
 const READ = {
   F32: (bytes) => new Float32Array(bytes),
-  I16: (bytes) => new Float32Array(new Int16Array(bytes)),
   I8: (bytes) => new Float32Array(new Int8Array(bytes)),
   U8: (bytes) => new Float32Array(new Uint8Array(bytes)),
 };
 
 /**
- * Read a safetensors file of fp32, and matrices in 8, 12 or 16 bits: NAME.scale has the factor of each row, NAME all
- * bits, or of 12 the upper 8, and NAME.low the lower 4, two in a byte.
+ * Read a safetensors file of fp32 and rounded matrices: of a rounded one NAME, NAME has the upper 8 bits, NAME.low those
+ * below, and NAME.step their unit.
  *
  * @param {ArrayBuffer} file
  * @returns {Tensors}
@@ -27,17 +26,20 @@ export function readSafetensors(file) {
   /** @type {Tensors} */
   const tensors = new Map();
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
-    if (!(dtype in READ)) throw new Error(`the weights ${name} are of type ${dtype}; use ${Object.keys(READ).join(", ")}`);
+    if (!(dtype in READ))
+      throw new Error(`the weights ${name} are of type ${dtype}; use ${Object.keys(READ).join(", ")}`);
     tensors.set(name, { data: READ[dtype](file.slice(start + offsets[0], start + offsets[1])), shape });
   }
-  for (const [name, { data, shape }] of tensors) {
-    const scale = tensors.get(`${name}.scale`)?.data;
-    if (!scale) continue;
-    const low = tensors.get(`${name}.low`)?.data;
-    if (low) data.forEach((upper, i) => (data[i] = 16 * upper + ((low[i >> 1] >> (4 * (i % 2))) & 15)));
-    data.forEach((number, i) => (data[i] = number * scale[Math.floor(i / shape[1])]));
+  for (const [name, { data }] of tensors) {
+    const [step, low] = ["step", "low"].map((part) => tensors.get(`${name}.${part}`)?.data);
+    if (step && low) data.forEach((upper, i) => (data[i] = step[0] * (256 * upper + low[i])));
   }
   return tensors;
+}
+
+/** Unpack what gzip has compressed. @param {BlobPart} bytes */
+export function decompressed(bytes) {
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
 /** The tensors whose names begin with a prefix. */
