@@ -245,9 +245,7 @@ def test_attention_is_scored_as_alignment(models: Path, tmp_path: Path, command:
         ),
     ],
 )
-def test_what_cannot_be_done_is_refused(
-    files: Path, refused: Refused, main: Callable[..., int], options: str, problem: str
-) -> None:
+def test_what_is_refused(files: Path, refused: Refused, main: Callable[..., int], options: str, problem: str) -> None:
     (files / "linked").symlink_to("ref")
     (files / "run/checkpoints").mkdir(parents=True)
     for name in ("h.csv", "h.svg", "run/a", "run/config.yaml", "run/manifest.json"):

@@ -16,12 +16,10 @@ LENGTHS = torch.tensor([1, 5, 2])
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
 
 
-@pytest.mark.parametrize(("beam_size", "largest_table"), [(1, 1 << 25), (2, 0)], ids=str)
+@pytest.mark.parametrize(("beam_size", "largest"), [(1, 1 << 25), (2, 0)], ids=str)
 @pytest.mark.parametrize("attention", VARIANTS)
-def test_fast_steps_are_the_plain_steps(
-    attention: str, beam_size: int, largest_table: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", largest_table)
+def test_fast_steps_are_plain(attention: str, beam_size: int, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", largest)
     model = small_model(attention)
     with torch.inference_mode():
         plain, fast = (steps(search(model, torch.double, kernels), beam_size) for kernels in KERNELS)

@@ -112,7 +112,6 @@ def test_a_process_that_starts_alone_or_with_a_wrong_rank_says_so(rank: str, siz
         pass
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux shows them")
 def test_no_thread_of_a_world_outlives_it() -> None:
     """One that still frees a tensor while the interpreter ends would abort the process."""
     with started(0, 1, free_port()), joined("cpu", 60.0) as world:
