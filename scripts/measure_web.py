@@ -61,6 +61,7 @@ def measure_web(
     pieces: list[InputFile] | None = None,
     json: OutputFile | None = None,
     name: str | None = None,
+    about: str | None = None,
 ) -> None:
     """Compare the engine of nmt-export, in Node, with the toolkit on one thread.
 
@@ -76,6 +77,7 @@ def measure_web(
         json: also write the rows, with the machine and the commit, into this file: in place of an earlier entry of this
             name, beside those of other runs
         name: of the entry (default: that of the run directory)
+        about: how the run was trained and what it translates, for the entry
     """
     torch.set_num_threads(1)
     sources, references = (lines[:sentences] for lines in read_test_set(input, reference))
@@ -122,6 +124,7 @@ def measure_web(
             "date": datetime.now(UTC).date().isoformat(),
             "machine": machine(),
             "versions": {"node": node, "torch": torch.__version__, "python": platform.python_version()},
+            **({"configuration": about} if about else {}),
             "system": {"parameters": parameters, "sentences": len(sources)},
             **({"pieces": {"lines": len(lines), "unequal": unequal}} if pieces else {}),
             "rows": rows,
