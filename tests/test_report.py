@@ -1,5 +1,6 @@
 """``nmt-report`` on tiny trained runs whose text is hostile."""
 
+import base64
 import gzip
 import html
 import json
@@ -135,7 +136,10 @@ def test_the_policy_allows_what_is_inlined_and_nothing_else(made: tuple[str, Any
     markup = page.replace(inlined[1], "")
     assert not re.findall(r"<[^>]* (?:on\w+|style)=", markup)
     linked = re.findall(r'<[^>]* (?:src|href)="([^"]*)"', markup)
-    assert sum(value.startswith("data:image/svg+xml;base64,") for value in linked) == 6, "every figure"
+    figures = [value for value in linked if value.startswith("data:image/svg+xml;base64,")]
+    assert len(figures) == 6, "every figure"
+    for value in figures:  # as text, in fonts of one width
+        assert b"'DejaVu Sans', Verdana, sans-serif" in base64.b64decode(value.partition(",")[2])
     assert [value for value in linked if not value.startswith(("#", "data:"))] == []
 
 

@@ -29,12 +29,12 @@ from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, mea
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
 from nmt.runs.directory import RunDirectory, flat
-from nmt.runs.loading import LoadedRun, load_run
+from nmt.runs.loading import load_run
 from nmt.runs.log import best_validation, is_number, last_progress, read_film, read_metrics, updates_of_best
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
-STEPS = 45
+STEPS = 90
 """Of the weights in the page: three systems of the demo keep it below 6 MB."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown, beside the last one."""
@@ -56,12 +56,16 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     bleu = np.stack([bleu_of_statistics(each.scores.statistics[0], effective_order=True) for each in measured])
     failing = np.any([each.failing.any(axis=1) for each in measured], axis=0)
     shown, selection = choose(sentences, scoring.lengths, [each.members for each in bins.values()], bleu, failing)
-    readings, engines = [], []
+    readings: list[list[Reading]] = []
+    engines: dict[str, dict[str, bytes] | str] = {}
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(shown):,} sentences")
         run = load_run(system.run.path, device)  # one at a time is in memory
         readings.append([read(run, one, each, collected, device) for each in shown])
-        engines.append(_engine(run))
+        try:
+            engines[system.name] = exported(run, STEPS)
+        except ConfigError as error:
+            engines[system.name] = "; ".join(error.problems)
     settings = differing_settings([system.config for system in systems])
     facts = [
         _facts(system, one, differing, list(read_by[0].attention), scoring)
@@ -92,16 +96,8 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         sentences=records,
         example=example(records),
         selection=selection,
-        engines={system.name: each for system, each in zip(systems, engines, strict=True)},
+        engines=engines,
     )
-
-
-def _engine(run: LoadedRun) -> dict[str, bytes] | str:
-    """Return what the engine reads of a system, or why it cannot run it."""
-    try:
-        return exported(run, STEPS)
-    except ConfigError as error:
-        return "; ".join(error.problems)
 
 
 def _facts(
@@ -221,12 +217,12 @@ def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]
     about = About(test_set, scoring.resamples, scoring.source_unit, untrained=untrained)
     diagnoses = [diagnose(one.scores.name, scoring.bins, [one.measures], scoring.resamples) for one in measured]
     curve = draw_length_curve([one.scores for one in measured], about=about)
-    found = [Figure("length", "BLEU by source length", svg(curve))]
+    found = [Figure("length", "BLEU by source length", svg(curve, "none"))]
     for kind, drawn in diagnosis.draw_diagnoses(diagnoses, about=about, unit=scoring.reference_unit).items():
-        found.append(Figure("length", diagnosis.TITLES[kind], svg(drawn)))
+        found.append(Figure("length", diagnosis.TITLES[kind], svg(drawn, "none")))
     curves = {system.name: learning_curves(read_metrics(system.run.metrics)) for system in collected.systems}
     if runs := {name: each for name, each in curves.items() if each}:
-        found.append(Figure("training", "Training loss and validation scores", svg(draw_learning(runs))))
+        found.append(Figure("training", "Training loss and validation scores", svg(draw_learning(runs), "none")))
     return found
 
 

@@ -8,6 +8,8 @@ import base64
 import gzip
 import json
 from dataclasses import asdict, dataclass
+from itertools import chain
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -154,28 +156,32 @@ def render(report: Report) -> str:
     )
     environment.filters |= {"duration": duration, "base64": lambda data: base64.b64encode(data).decode("ascii")}
     bars = [score for each in report.systems for score in each.scores.values() if "low" in score]
-    lowest = min((score["low"] for score in bars), default=0.0)
-    highest = max((score["high"] for score in bars), default=0.0)
+    ends = [score[end] for score in bars for end in ("low", "high")] or [0.0]
     return environment.get_template("report.html").render(
         csp=policy(style, script, "img-src data:"),
         style=Markup(style),
         script=Markup(script),
         data=[Markup(seven_bits(gzip.compress(each, mtime=0))) for each in contents(report)],
         report=report,
-        lowest=lowest,
-        span=max(highest - lowest, 0.1),
+        lowest=min(ends),
+        span=max(max(ends) - min(ends), 0.1),
     )
 
 
 def contents(report: Report) -> list[bytes]:
-    """Return what the script reads: JSON of the report, then the files of all engines, which the JSON numbers from 1.
+    """Return what the script reads: JSON of the report, then the parts of which it makes the files of all engines.
 
-    Systems that share a tokenizer share its file.
+    The JSON numbers the parts of each file, from 1. All tokenizers end with the same rules of normalization: one part.
     """
     engines = {name: each for name, each in report.engines.items() if isinstance(each, dict)}
-    every = list(dict.fromkeys(content for parts in engines.values() for content in parts.values()))
+    parts = {each: [each] for files in engines.values() for each in files.values()}
+    models = [each for files in engines.values() for name, each in files.items() if name.endswith(".model")]
+    rules = (commonprefix([each[::-1] for each in models]) or b"")[::-1]  # noqa: RUF071  (of bytes, not of paths)
+    parts |= {each: [each.removesuffix(rules), rules] for each in models}
+    every = list(dict.fromkeys(chain.from_iterable(parts.values())))
     numbered = {
-        name: {file: 1 + every.index(content) for file, content in parts.items()} for name, parts in engines.items()
+        name: {file: [1 + every.index(part) for part in parts[each]] for file, each in files.items()}
+        for name, files in engines.items()
     }
     fields = {name: getattr(report, name) for name in EXPLORED} | {"engines": report.engines | numbered}
     text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)

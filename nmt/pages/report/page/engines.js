@@ -58,8 +58,9 @@ export function translators(report) {
   /** @type {Map<string, Promise<Translator>>} */
   const loaded = new Map();
   const load = (/** @type {string} */ name) => {
-    const parts = /** @type {Record<string, number>} */ (report.engines[name]);
-    return Translator.load((file) => unpacked(`file-${parts[file]}`).arrayBuffer());
+    const parts = /** @type {Record<string, number[]>} */ (report.engines[name]);
+    const blobs = (/** @type {string} */ file) => parts[file].map((part) => unpacked(`file-${part}`).blob());
+    return Translator.load(async (file) => new Blob(await Promise.all(blobs(file))).arrayBuffer());
   };
   return (name) => {
     const found = loaded.get(name) ?? load(name);

@@ -26,6 +26,6 @@ type ReportData = {
   sentences: Sentence[];
   /** The label of the metric by which sentences are sorted. */
   score: string;
-  /** By system: the parts of the page that hold its files, or why it cannot run here. */
-  engines: Record<string, Record<string, number> | string>;
+  /** By system: the parts of the page that make up its files, or why it cannot run here. */
+  engines: Record<string, Record<string, number[]> | string>;
 };
