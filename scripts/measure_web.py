@@ -59,6 +59,7 @@ def measure_web(
     reference: InputFile,
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
+    formats: list[str] | None = None,
     json: OutputFile | None = None,
     name: str | None = None,
     about: str | None = None,
@@ -74,6 +75,8 @@ def measure_web(
         sentences: translate the first N lines
         pieces: also compare the pieces of all lines of these files, and of as many made of the characters of four
             scripts, with those of SentencePiece
+        formats: measure the engine with these weights alone, such as "of nmt-report"; the other rows of an earlier
+            entry stay, each with its commit
         json: also write the rows, with the machine and the commit, into this file: in place of an earlier entry of this
             name, beside those of other runs
         name: of the entry (default: that of the run directory)
@@ -90,13 +93,15 @@ def measure_web(
         export_web(run, folder)
         for beam in BEAMS:
             expected, batched = timed(translator, [sources[:WARM], sources[WARM:]], beam)
-            _, single = timed(translator, [sources[:WARM], *([line] for line in sources[WARM:])], beam)
-            own = {"beam": beam, "BLEU": bleu(Evidence([each.text for each in expected], references, tokenizer)).value}
             per_second = len(sources) - WARM
-            rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
-            rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
-            for form, weights in FORMATS.items():
-                (folder / WEIGHTS).write_bytes(weights(loaded))
+            if not formats:
+                _, single = timed(translator, [sources[:WARM], *([line] for line in sources[WARM:])], beam)
+                texts = [each.text for each in expected]
+                own = {"beam": beam, "BLEU": bleu(Evidence(texts, references, tokenizer)).value}
+                rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
+                rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
+            for form in formats or FORMATS:
+                (folder / WEIGHTS).write_bytes(FORMATS[form](loaded))
                 found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
                 same = compared(expected, found["translations"])
                 texts = [each["text"] for each in found["translations"]]
@@ -129,9 +134,13 @@ def measure_web(
             **({"pieces": {"lines": len(lines), "unequal": unequal}} if pieces else {}),
             "rows": rows,
         }
-        file = Path(json)
+        file, name = Path(json), name or run_name(run)
         entries = read_json(file) if file.exists() else {}
-        write_json(file, entries | {name or run_name(run): measured})
+        if formats and (earlier := entries.get(name)):
+            systems = {row["system"] for row in rows}
+            kept = [{"commit": earlier["commit"]} | row for row in earlier["rows"] if row["system"] not in systems]
+            measured = earlier | measured | {"rows": kept + rows}
+        write_json(file, entries | {name: measured})
 
 
 def random_lines(count: int, seed: int = 1) -> list[str]:
