@@ -48,7 +48,7 @@ class Step:
 
 UNSEEN = Step()
 Display = Callable[[str, float | None, str, float], AbstractContextManager[Step]]
-"""Shows a step while it lasts; arguments as of :func:`step`."""
+"""Shows a step while it lasts; arguments as of :func:`progress_bar`."""
 _display: ContextVar[Display] = ContextVar("display", default=lambda *_: nullcontext(UNSEEN))
 
 
@@ -62,7 +62,7 @@ def shown_on(display: Display) -> Iterator[None]:
         _display.reset(token)
 
 
-def step(what: str, total: float | None, unit: str, done: float = 0) -> AbstractContextManager[Step]:
+def progress_bar(what: str, total: float | None, unit: str, done: float = 0) -> AbstractContextManager[Step]:
     """Show a step that may take more than two seconds: ``encoding data.train``, of which ``pairs`` are counted.
 
     ``total`` is the amount of work, None where it is not known; ``done`` is that which an earlier process has done.
@@ -72,7 +72,7 @@ def step(what: str, total: float | None, unit: str, done: float = 0) -> Abstract
 
 def counted(items: Iterable[Item], what: str, total: float | None, unit: str) -> Iterator[Item]:
     """Pass items through as a step that counts them."""
-    with step(what, total, unit) as progress:
+    with progress_bar(what, total, unit) as progress:
         yield from watched(items, progress)
 
 

@@ -229,6 +229,8 @@ def test_a_type_cannot_be_registered_twice_and_needs_a_builder(folder: Path) -> 
         schema.ATTENTIONS.register(MeanOptions)
     with pytest.raises(TypeError, match=r"Attention\.type: must be a Literal"):
         schema.ATTENTIONS.register(schema.Attention)
+    with pytest.raises(TypeError, match="abstract"):  # it lacks keys and score
+        ScoredAttention()  # type: ignore[abstract]
 
     del schema.ATTENTIONS.builders[MeanOptions]
     with pytest.raises(LookupError, match="MeanOptions"):

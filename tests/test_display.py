@@ -13,7 +13,7 @@ from nmt.cli import terminal as shown_in
 from nmt.cli.command import Command
 from nmt.cli.terminal import Terminal, say
 from nmt.errors import DataError
-from nmt.messages import Detail, Result, counted, step
+from nmt.messages import Detail, Result, counted, progress_bar
 
 Show = Callable[..., str]
 
@@ -21,13 +21,13 @@ Show = Callable[..., str]
 def show_all() -> None:
     say("a message")
     say(Detail("a detail"))
-    with step("outer work", 10, "updates", 3) as outer:
+    with progress_bar("outer work", 10, "updates", 3) as outer:
         outer.note("loss 1.25")
         for _ in counted(range(4), "inner work", 4, "pairs"):
             outer.advance()
             time.sleep(0.001)
         say("the best row")
-    with step("unknown work", None, "texts", 0):
+    with progress_bar("unknown work", None, "texts", 0):
         pass
     say(Result("a result"))
     print("42")
@@ -91,7 +91,7 @@ def test_a_message_and_its_end_are_written_at_once(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_is_shown_without_a_display(capsys: pytest.CaptureFixture[str]) -> None:
-    with step("work", 3, "pairs") as shown:
+    with progress_bar("work", 3, "pairs") as shown:
         shown.advance()
         shown.note("a note")
     assert list(counted(range(3), "more", None, "pairs")) == [0, 1, 2]

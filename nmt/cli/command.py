@@ -72,13 +72,15 @@ class Command:
 
 
 def import_parts() -> None:
-    """Import the user's modules, which register parts of their own. Raises ConfigError for one that is missing."""
+    """Import the user's modules, which register parts. Raises ConfigError for one that fails."""
     for module in filter(None, os.environ.get("NMT_IMPORT", "").split(",")):
         try:
             __import__(module.strip())
         except ImportError as error:
             advice = "PYTHONPATH must have its folder, as PYTHONPATH=. does here"
             raise ConfigError(f"NMT_IMPORT: cannot import {module.strip()!r} ({error}); {advice}") from None
+        except ValueError as error:  # of a registry
+            raise ConfigError(f"NMT_IMPORT: {module.strip()}: {error}") from error
 
 
 # --- the parser -------------------------------------------------------------------------------------------------------

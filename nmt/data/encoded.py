@@ -27,7 +27,7 @@ from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
 from nmt.data.tokenizer import BpeDropout, Ids, Tokenizers
 from nmt.errors import DataError, of_key
-from nmt.messages import Say, silent, step
+from nmt.messages import Say, progress_bar, silent
 
 UNIT = 10_000
 """Pairs that are encoded at a time."""
@@ -82,7 +82,7 @@ def encode_split(
         for key, corpus in corpora.items():
             say(f"encoding {key}: {corpus_name(corpus)}")
             units, seen = [], set[int]()
-            with of_key(f"data.{key}"), step(f"encoding {key}", None, "pairs") as progress:
+            with of_key(f"data.{key}"), progress_bar(f"encoding {key}", None, "pairs") as progress:
                 linked = linked_pairs(read_pairs(corpus, *languages), corpus)
                 while unit := list(islice(linked, UNIT)):
                     pairs, links = zip(*unit, strict=True)

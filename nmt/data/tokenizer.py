@@ -23,7 +23,7 @@ from nmt.data.corpus import Pair, unreadable
 from nmt.data.protection import Protection
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
-from nmt.messages import step, watched
+from nmt.messages import progress_bar, watched
 
 Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
@@ -270,7 +270,7 @@ def _train(
 ) -> Tokenizer:
     """Learn one model, with fewer pieces if their number is left open and the text has no more. Raises RuntimeError."""
     model = io.BytesIO()
-    with step(f"learning the tokenizer of {side}", None, "texts read") as progress:
+    with progress_bar(f"learning the tokenizer of {side}", None, "texts read") as progress:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=watched(texts, progress),
             model_writer=model,

@@ -142,7 +142,7 @@ class FastSearch(Searchable[RecurrentState]):
             memory = replace(memory, annotations=none_of(memory), values=self.from_context(memory.annotations))
         return replace(state, memory=memory)
 
-    def _climb(self, hidden: Tensor, state: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _upper_layers(self, hidden: Tensor, state: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Take one step of the layers above the first, whose new state is given.
 
         hidden (R, W) -> output of the last layer (R, H), the states of those above the first.
@@ -241,7 +241,7 @@ class FastBahdanau(FastSearch):
         if self.reads_context:
             inputs += context
         hidden = self.cell.update(inputs[:, : self.gates], products[:, self.units :], state.hidden)
-        output, upper = self._climb(hidden, state)
+        output, upper = self._upper_layers(hidden, state)
         return self._read(self.from_state(output).add_(inputs[:, self.gates :]), state, hidden, upper, weights)
 
 
@@ -267,7 +267,7 @@ class FastLuong(FastSearch):
         if state.attentional is not None:
             gates += self.feeding(state.attentional)
         hidden = self.cell.update(gates, self.recurrent(self.cell.output(state.hidden)), state.hidden)
-        output, upper = self._climb(hidden, state)
+        output, upper = self._upper_layers(hidden, state)
         context, weights = self._attend(state, self.to_query(output) if self.units else output)
         return self._read(self.from_state(output).add_(context), state, hidden, upper, weights)
 

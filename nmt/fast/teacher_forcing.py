@@ -127,7 +127,7 @@ def _outputs(cell: Cell, gates: Tensor, state: Tensor) -> Tensor:
     return outputs_of(gates.unsqueeze(1), [cell], state.T.unsqueeze(0)).squeeze(1).permute(2, 0, 1)
 
 
-def _climb(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentState) -> Tensor:
+def _upper_layers(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentState) -> Tensor:
     """All steps of the layers above the first: its outputs (B, T, H) -> those of the last (B, T, H)."""
     for layer, state in zip(decoder.above, start.upper, strict=True):
         above = _outputs(layer.cell, _gates(layer.input_gates, layer.dropout(outputs)), state)
@@ -140,7 +140,7 @@ def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: 
     context = state.memory.summary.unsqueeze(1)  # (B, 1, C)
     # a context without units adds a single zero
     gates = _gates(decoder.embedding_gates, embedded) + torch.atleast_2d(decoder.context_gates(context.squeeze(1))).T
-    outputs = _climb(decoder, _outputs(decoder.cell, gates, state.hidden), state)
+    outputs = _upper_layers(decoder, _outputs(decoder.cell, gates, state.hidden), state)
     return decoder.readout(embedded, context, outputs), None
 
 
@@ -158,7 +158,7 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
         additive=_additive(decoder.attention),
         combine=None,
     )
-    outputs = _climb(decoder, outputs.permute(2, 0, 1), state)
+    outputs = _upper_layers(decoder, outputs.permute(2, 0, 1), state)
     return decoder.readout(embedded, contexts.transpose(0, 1), outputs), weights.transpose(0, 1)
 
 
@@ -172,7 +172,7 @@ def _additive(attention: Attention) -> tuple[Tensor, Tensor] | None:
 def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Without input feeding, walk each layer in one operation, then attend from all outputs at once."""
     outputs = _outputs(decoder.cell, _gates(decoder.embedding_gates, embedded), state.hidden)
-    return decoder.attend_at_once(_climb(decoder, outputs, state), state)
+    return decoder.attend_at_once(_upper_layers(decoder, outputs, state), state)
 
 
 def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:

@@ -10,7 +10,7 @@ positions of one hypothesis), H width of a query, C width of an annotation and o
 """
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import ClassVar, cast
 
@@ -23,7 +23,7 @@ from nmt.config.schema import SCORES
 from nmt.model.records import Memory
 
 
-class Attention(nn.Module):
+class Attention(nn.Module, ABC):
     """One way to read the memory. "No attention" is one of them, so the baseline shares every other line."""
 
     attends: ClassVar[bool] = True

@@ -6,7 +6,7 @@ Shapes: B sentences, T target positions, R = B * Q rows (Q hypotheses of each se
 H hidden, W state of a layer, G gates of a layer, C context, O readout, S source positions.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
@@ -21,7 +21,7 @@ from nmt.model.encoders import Encoder
 from nmt.model.records import Memory, State
 
 
-class Decoder(nn.Module):
+class Decoder(nn.Module, ABC):
     """Reads the memory and embedded target tokens; writes what the output layer reads, the readout."""
 
     attends: bool
@@ -174,7 +174,7 @@ class RecurrentDecoder(Decoder):
         context, weights = self.attention(query.unflatten(0, (-1, state.width)), positions, state.memory)
         return context.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
 
-    def climb(self, hidden: Tensor, before: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def upper_layers(self, hidden: Tensor, before: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Take one step of the layers above the first.
 
         hidden (R, W), the first layer's; the state before -> output of the last (R, H), their states after the step.
@@ -185,7 +185,7 @@ class RecurrentDecoder(Decoder):
             upper.append(after)
         return output, tuple(upper)
 
-    def climb_at_once(self, states: Tensor, start: RecurrentState) -> Tensor:
+    def upper_layers_at_once(self, states: Tensor, start: RecurrentState) -> Tensor:
         """Take all steps of the layers above the first: states (B, T, W) of the first -> outputs (B, T, H)."""
         outputs = self.cell.output(states)
         for layer, state in zip(self.above, start.upper, strict=True):
@@ -234,7 +234,7 @@ class BahdanauDecoder(RecurrentDecoder):
         """Take one position: (R, E) -> readout (R, O), state, weights."""
         assert isinstance(state, RecurrentState)
         context, hidden, weights = self.attend_and_update(self.embedding_gates(embedded), state)
-        output, upper = self.climb(hidden, state)
+        output, upper = self.upper_layers(hidden, state)
         readout = self.readout(embedded, context, output)
         return readout, self.after(state, weights, hidden=hidden, upper=upper), weights
 
@@ -248,7 +248,7 @@ class BahdanauDecoder(RecurrentDecoder):
             contexts.append(context)
             states.append(hidden)
             alphas.append(weights)
-        outputs = self.climb_at_once(torch.stack(states, 1), start)
+        outputs = self.upper_layers_at_once(torch.stack(states, 1), start)
         return self.readout(embedded, torch.stack(contexts, 1), outputs), stacked(alphas)
 
 
@@ -291,7 +291,7 @@ class LuongDecoder(RecurrentDecoder):
         if self.feeding_gates is not None:
             gates = gates + self.feeding_gates(state.attentional)
         hidden: Tensor = self.cell(gates, state.hidden)
-        output, upper = self.climb(hidden, state)
+        output, upper = self.upper_layers(hidden, state)
         context, weights = self.attend(state, output)
         readout = self.readout(context, output)
         fed = None if self.feeding_gates is None else readout
@@ -312,7 +312,7 @@ class LuongDecoder(RecurrentDecoder):
 
     def outputs(self, embedded: Tensor, start: RecurrentState) -> Tensor:
         """Compute the outputs of all positions before any context: (B, T, E) -> (B, T, H)."""
-        return self.climb_at_once(self.cell.unroll(self.embedding_gates(embedded), start.hidden), start)
+        return self.upper_layers_at_once(self.cell.unroll(self.embedding_gates(embedded), start.hidden), start)
 
     def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
         """Read the memory for all target positions: outputs (B, T, H) -> readouts (B, T, O), weights or None."""

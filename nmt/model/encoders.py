@@ -5,7 +5,7 @@ The Transformer's is in transformer.py.
 Shapes: B sentences, S source positions, E embedding, H hidden, W state, C annotation: 2H in both directions, H in one.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import cast
 
 import torch
@@ -18,7 +18,7 @@ from nmt.model.dropout import Dropout
 from nmt.model.records import source_mask
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """Reads embedded source tokens; padding never enters what it says of real ones."""
 
     width: int

@@ -143,7 +143,7 @@ class MarginalLuong(LuongDecoder):
         """Take one position: gates (R, G) -> readouts (R, S, O + 1), state, probabilities (R, S)."""
         assert isinstance(state, RecurrentState)
         hidden: Tensor = self.cell(gates, state.hidden)
-        output, upper = self.climb(hidden, state)
+        output, upper = self.upper_layers(hidden, state)
         positions = torch.full((state.width,), state.position, device=output.device)
         readouts, weights = self.read_each(output.unflatten(0, (-1, state.width)), positions, state.memory)
         return readouts.flatten(0, 1), self.after(state, None, hidden=hidden, upper=upper), weights.flatten(0, 1)

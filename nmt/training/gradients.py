@@ -211,7 +211,7 @@ class Accumulation:
             self.total = torch.zeros(size, dtype=torch.float64 if exact else torch.float32, device=device)
         self._before: list[Tensor] = []
 
-    def __call__(
+    def forward_backward(
         self, gradients: Gradients, batches: Sequence[Batch], tokens: int, progress: Progress, say: Say
     ) -> tuple[Tensor, bool]:
         """Add up the gradients of the batches of all processes, divided by ``tokens``; while a process has too little

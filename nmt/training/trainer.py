@@ -15,7 +15,7 @@ from nmt.data.dataset import PreparedData
 from nmt.data.encoded import Position, training_batches
 from nmt.errors import CheckpointError, Stopped
 from nmt.evaluation.alignment import GoldPairs
-from nmt.messages import Caution, step
+from nmt.messages import Caution, progress_bar
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing
@@ -71,7 +71,7 @@ class Trainer:
         """
         try:
             groups = self.groups()
-            with step("training", self.training.updates, "updates", self.progress.update) as bar:
+            with progress_bar("training", self.training.updates, "updates", self.progress.update) as bar:
                 while True:
                     if self.progress.validation_due(self.training):
                         self.validate(check_stop)
@@ -95,11 +95,10 @@ class Trainer:
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
-        # in gradients.py: forward and backward of each batch (EagerGradients), then the all-reduce (Accumulation)
-        nll, halved = self.accumulation(self.gradients, batches, tokens, self.progress, self.log.say)
+        nll, halved = self.accumulation.forward_backward(self.gradients, batches, tokens, self.progress, self.log.say)
         norm = clip_grad_norm_(self.model.parameters(), self.training.clip or math.inf)
-        base, made = self.training.optimizer.learning_rate, self.progress.update
-        rate = learning_rate(self.training.schedule, base, made + 1, scale=self.progress.scale)
+        base, number = self.training.optimizer.learning_rate, self.progress.update + 1
+        rate = learning_rate(self.training.schedule, base, number, scale=self.progress.scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU

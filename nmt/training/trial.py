@@ -15,7 +15,7 @@ from nmt.data.batching import Batch, Specials
 from nmt.data.dataset import PreparedData
 from nmt.data.encoded import Position, training_batches
 from nmt.device import FORMATS, format_of, name_of, out_of_memory, timed
-from nmt.messages import Caution, Say, step
+from nmt.messages import Caution, Say, progress_bar
 from nmt.model import Seq2Seq
 from nmt.training.gradients import gradients_on
 from nmt.training.objective import objective_of
@@ -126,7 +126,7 @@ def choose_kernels(machine: Machine, trial: Trial, say: Say) -> Machine:
     """
     problem = None
     if machine.kernels == "auto" and machine.device.type in TRIED:
-        with step("trying the fast kernels", None, "batches"):
+        with progress_bar("trying the fast kernels", None, "batches"):
             try:
                 problem = trial.disagreement(machine)
             except (RuntimeError, MemoryError) as error:

@@ -16,7 +16,7 @@ from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError
 from nmt.evaluation.alignment import GoldPairs, likeliest_links, score_alignments
 from nmt.evaluation.metrics import Evidence, scores_of
-from nmt.messages import Caution, counted, step
+from nmt.messages import Caution, counted, progress_bar
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
 from nmt.runs.log import Filmed
@@ -97,7 +97,7 @@ class Validator:
         translator = Translator(searchable, self.tokenizers, self.machine.device)
 
         def translate(share: Sequence[str]) -> Iterator[str]:
-            with step(what, len(share), "sentences") as progress:
+            with progress_bar(what, len(share), "sentences") as progress:
                 found = translator.stream(share, options, first_window=WINDOW, check_stop=check_stop, progress=progress)
                 yield from (translation.text for translation in found)
 

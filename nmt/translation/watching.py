@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 
 from nmt.errors import NmtWarning
-from nmt.messages import UNSEEN, step
+from nmt.messages import UNSEEN, progress_bar
 from nmt.translation.results import Translation
 from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import Translator
@@ -79,7 +79,7 @@ def translate_watched(
         warnings.warn(f"{place}: {problem}", NmtWarning, stacklevel=3)
 
     lost = LostText()
-    with nullcontext(UNSEEN) if what is None else step(what, total, "lines") as progress:
+    with nullcontext(UNSEEN) if what is None else progress_bar(what, total, "lines") as progress:
         found = translator.stream(
             lines,
             options,

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from nmt.config.schema.attention import AnyAttention
 from nmt.config.schema.base import Choice, Fraction, Problem, Section
-from nmt.config.schema.network import Decoder, Encoder, Network, Part
-from nmt.config.schema.recurrent import DECODERS, ENCODERS, GruDecoder, GruEncoder
+from nmt.config.schema.network import DECODERS, ENCODERS, Decoder, Encoder, Network, Part
+from nmt.config.schema.recurrent import GruDecoder, GruEncoder
 
 
 class Dropout(Section):

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from nmt.config.schema.base import Problem, Section, Width
+from nmt.config.schema.base import Problem, Registry, Section, Width
+
+ENCODERS, DECODERS = Registry(), Registry()
 
 
 class Embeddings(Section):

@@ -6,9 +6,9 @@
 from typing import Literal
 
 from nmt.config.schema.base import Layers, Registry, Width
-from nmt.config.schema.network import Decoder, Encoder, Part
+from nmt.config.schema.network import DECODERS, ENCODERS, Decoder, Encoder, Part
 
-ENCODERS, DECODERS, CELLS = Registry(), Registry(), Registry()
+CELLS = Registry()
 
 
 class Recurrence(Part):

@@ -16,7 +16,7 @@ class Validation(Section):
     first: Size | None = 100
     """Update after which an early validation saves the first ``best``."""
     metric: str = "bleu"
-    """Metric that selects the best checkpoint: bleu, chrf, loss, perplexity or aer (alignment error rate)."""
+    """Metric of ``nmt.evaluation.metrics`` that selects the best checkpoint, for example bleu, loss or aer."""
     patience: Size | None = None
     """Validations in a row without improvement after which training stops."""
     sentences: Size | None = None

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from nmt.config.schema.base import Choice, Fraction, Layers, Problem, Section, Size, Width
-from nmt.config.schema.network import Decoder, Encoder, Network, Part
-from nmt.config.schema.recurrent import DECODERS, ENCODERS
+from nmt.config.schema.network import DECODERS, ENCODERS, Decoder, Encoder, Network, Part
 
 
 class SinusoidalPositions(Section):
