@@ -4,6 +4,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
@@ -56,7 +57,9 @@ def measure(
     found: dict[str, Any] = {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
     say(str(found))
     if json is not None:
-        write_json(Path(json), found | {"commit": commit(), "machine": machine()})
+        command = f"python scripts/own_text.py {run} --lines {lines} --seed {seed}"
+        date = f"{datetime.now(UTC):%Y-%m-%d}"
+        write_json(Path(json), found | {"command": command, "commit": commit(), "date": date, "machine": machine()})
 
 
 main = Command(measure, "own_text.py")
