@@ -132,8 +132,9 @@ def _type(annotation: Any, bounds: Sequence[Any] = ()) -> str:
     if origin is dict:
         return "a section of names"
     if origin is tuple:
-        size = "one or more" if Ellipsis in members else str(len(members))
-        return f"a list of {size}, each {_type(members[0])}"
+        size = "" if Ellipsis in members else f" of {len(members)}"
+        size = " of one or more" if any(getattr(bound, "min_length", 0) for bound in bounds) else size
+        return f"a list{size}, each {_type(members[0])}"
     limits = [
         f"{sign}{getattr(bound, name):.9g}"
         for bound in bounds
@@ -243,7 +244,7 @@ def browser() -> str:
     runs = json.loads((ROOT / "docs/figures/web.json").read_text("utf-8"))
     columns = ("{equal, %:g} ({largest difference:.3f})", "{BLEU:.2f}", "{sentences/s:.0f}")
     lines = [
-        "| weights | MB | equal to the toolkit's, % (largest difference) | BLEU | sentences/s of processor time |",
+        "| weights | MB | same translations as the toolkit, % (largest difference) | BLEU | sentences per CPU second |",
         "|---|---|---|---|---|",
     ]
     for run, measured in runs.items():

@@ -92,7 +92,7 @@ def test_evaluate_a_run(models: Path, tmp_path: Path, command: Command) -> None:
 def test_curve_of_files(files: Path, command: Command) -> None:
     code, out, err = command(length_curve.main, *TEST_SET, *TWO, "--bins", "10,20")
     assert code == 0
-    assert err.startswith("share of BLEU retained: fewer than two bins have 30 sentences")
+    assert err.startswith("retained BLEU: fewer than two bins have 30 sentences")
     assert err.splitlines()[1] == "written: out/curve.png, out/curve.svg, out/curve.json, out/curve.csv"
     lines = out.splitlines()
     assert lines[0] == "good" and "worse one" in lines and lines[1].startswith("BLEU ")
@@ -129,7 +129,7 @@ def test_swapped_texts_and_translations_of_another_precision_are_noticed(tmp_pat
     assert not said
     Systems([("a", run), ("b", english)], french, english, precision="bf16", say=said.append)
     assert said[0].startswith("warning: test set: source and target seem to be swapped: the source looks like fr")
-    assert said[1] == "warning: the translations of b may be of another precision than bf16" and len(said) == 2
+    assert said[1] == "warning: the given translations of b may not have been made in bf16" and len(said) == 2
 
 
 def test_translations_that_are_there_are_drawn_as_those_of_runs(models: Path, tmp_path: Path, command: Command) -> None:
@@ -170,8 +170,8 @@ def test_untrained_systems_are_not_compared(files: Path, command: Command, monke
 
 def test_the_share_retained_is_that_of_the_lengths_given(files: Path, command: Command) -> None:
     code, out, err = command(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
-    assert code == 0 and "share of BLEU retained" not in err
-    line = "share of BLEU retained: BLEU at 25-30 source words (1 sentences) over BLEU at 8-12 (3)"
+    assert code == 0 and "retained BLEU" not in err
+    line = "retained BLEU: BLEU at 25-30 source words (1 sentences) divided by BLEU at 8-12 (3)"
     assert line in out.splitlines()
     parts = [sacrebleu.corpus_bleu(BAD[k:n], [REFERENCES[k:n]]).score for k, n in ((4, 5), (1, 4))]
     kept = json.loads((files / "out/curve.json").read_text("utf-8"))["kept"]

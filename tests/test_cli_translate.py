@@ -168,7 +168,7 @@ def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate) ->
     [
         (["--top-k", "3", "--seed", "3"], "--top-k, --seed: has no effect without sampling"),
         (["--sampling-temperature", "1", "--n-best", "2"], "n-best 2: "),
-        (["--markup", "--alignments", "x"], "--alignments: shows words without tags; leave it out, or --markup"),
+        (["--markup", "--alignments", "x"], "--alignments: cannot be combined with --markup; leave one out"),
         (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory; make"),

@@ -50,9 +50,9 @@ def test_tags_follow_the_attention() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("a <b>b <i>c</b></i>", "tag </b> at character 12 must be </i>: tags may not overlap"),
+        ("a <b>b <i>c</b></i>", "tag </b> at character 12, where </i> was expected: tags may not overlap"),
         ("a</b>", "tag </b> at character 2 closes nothing"),
-        ("<b>a", "tag <b> is not closed; write </b>, or <b/> alone"),
+        ("<b>a", "tag <b> is not closed; add </b>, or write <b/>"),
     ],
 )
 def test_tags_that_overlap_or_miss_another_are_refused(line: str, problem: str) -> None:

@@ -83,6 +83,6 @@ def test_training_reads_placeholders_and_the_other_splits_keep_their_text(tmp_pa
     prepare(config(tmp_path, options, cache=str(tmp_path / "without")))
     files = {side: str(next((tmp_path / "without").glob(f"*/{side}.model"))) for side in files}
     problem = error_of(prepare, config(tmp_path, {"type": "given", **files}, protect=["number"]))
-    assert problem.startswith("data.protect: tokenizer lacks the pieces U+E000 to U+E009 on a side; learn a tokenizer")
+    assert problem.startswith("data.protect: tokenizer was learned without data.protect (no pieces U+E000 to U+E009); ")
     refused = config(tmp_path, {"type": "word"}, protect=["number"]).contradictions()
     assert "data.protect: needs pieces within words; leave it out, or use another tokenizer.type" in map(str, refused)

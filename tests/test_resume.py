@@ -143,7 +143,7 @@ def test_only_what_is_missing_or_differs_is_made_again(folder: Path, monkeypatch
     assert [line["split"] for line in metrics(run.path)[-2:]] == ["average", "test"]
     train(finished, resume=True)
     (run.folder("best") / "model.safetensors").write_bytes(b"damaged")
-    assert any("training goes on without it" in line for line in train(finished, resume=True))
+    assert any("training continues without it" in line for line in train(finished, resume=True))
     assert run.test_scores.read_text() == scores
 
 
@@ -210,9 +210,9 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, six: Pa
         path.write_bytes(path.read_bytes()[:-1])
     said = train(damaged, resume=True)
     size = (run.checkpoints / kept[0] / "model.safetensors").stat().st_size
-    [line] = [line for line in said if "goes on without it" in line]
+    [line] = [line for line in said if "continues without it" in line]
     assert line.startswith(f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file (")
-    assert line.endswith(f"; it has {size - 1:,} bytes); training goes on without it")
+    assert line.endswith(f"; it has {size - 1:,} bytes); training continues without it")
     assert differences(run.path, six) == []
 
 

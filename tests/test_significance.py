@@ -127,7 +127,7 @@ def test_the_share_retained_by_hand() -> None:
     assert row.difference == pytest.approx(one.share - other.share) and row.low < row.difference < row.high
     assert row.p_value is not None and row.p_value > 0.01
     text = format_retention(found, "words").splitlines()
-    assert text[0].startswith("share of BLEU retained: BLEU at 16-19 source words (")
+    assert text[0].startswith("retained BLEU: BLEU at 16-19 source words (")
     assert text[1].startswith(f"one: {one.share:.1%} [") and text[-1].endswith(f"], p = {row.p_value:.3f}")
     nothing = SCORING.score("nothing", [""] * 120)
     assert retention([nothing, *systems], SCORING, (5, 8), (16, 19)) is None, "a share of nothing is undefined"

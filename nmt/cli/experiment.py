@@ -35,8 +35,8 @@ def experiment(
         config: YAML file of the experiment
         base: the base configuration (default: base: in the experiment)
         output: directory of runs, figures and tables (default: output: in the experiment)
-        only: train and translate with this system only, and draw nothing, as in a job array; may be repeated (default:
-            all, and draw)
+        only: train and translate this system only, without figures, as for a job array; may be repeated (default:
+            all, with figures)
         jobs: runs trained side by side (default: jobs: in the experiment, or 1)
         overwrite: train these runs again from the start; may be repeated
         dry_run: rehearse the training of each system and keep nothing

@@ -65,7 +65,7 @@ def length_curve(
     print(curve)
     if curve.retention is None and any(each.comparable for each in curve.systems):
         few = f"fewer than two bins have {MIN_SENTENCES} sentences, or BLEU at short lengths is 0 or undefined"
-        say(f"share of BLEU retained: {few}; choose lengths with --short and --long")
+        say(f"retained BLEU: {few}; choose lengths with --short and --long")
     if why:
         diagnoses = diagnose_systems(systems, scoring, curve.about)
         paths += diagnoses.write(f"{output}.why")

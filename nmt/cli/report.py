@@ -28,7 +28,7 @@ def report(
 ) -> None:
     """Write one HTML page to explore systems side by side: scores, length curves, attention, sentences, training.
 
-    The page needs no network and opens from disk. The systems are runs, or those of an experiment; they translate one
+    The page works offline and opens from disk. The systems are runs, or those of an experiment; they translate one
     test set.
 
     Args:

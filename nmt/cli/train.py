@@ -86,5 +86,5 @@ def configuration(file: str | None, overrides: Sequence[str], output: str | None
     if output is None:
         return config
     if (shown := printable(output)) != output:
-        raise ConfigError(f"output: {shown}: a name that is not UTF-8; config.yaml could not hold it")
+        raise ConfigError(f"output: {shown}: not UTF-8, so config.yaml cannot record it; choose another name")
     return config.model_copy(update={"output": output})

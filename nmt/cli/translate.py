@@ -67,8 +67,7 @@ def translate(
         model: run directory of nmt-train; several with the same tokenizers translate together, as an ensemble
         input: text to translate, also as .gz or .xz (default: standard input)
         output: translations, one per line (default: standard output)
-        n_best: write N lines for each line of input, best first; if there are fewer hypotheses, other lines are empty,
-            with score -inf
+        n_best: write N lines for each line of input, best first; missing hypotheses give empty lines with score -inf
         scores: put the score and a tab before each translation
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
@@ -101,7 +100,7 @@ def translate(
     drawn = {"--alignments": alignments, "--attention": attention, "--pictures": pictures, "--markup": markup}
     require_attention(model, drawn)
     if markup and (named := [name for name in ("--alignments", "--pictures") if drawn[name]]):
-        raise ConfigError(f"{', '.join(named)}: shows words without tags; leave it out, or --markup")
+        raise ConfigError(f"{', '.join(named)}: cannot be combined with --markup; leave one out")
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())

@@ -57,8 +57,8 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     """Learn or load the tokenizers, then encode, filter and count the corpora; or load the result from the cache.
 
     ``data.filter`` applies to training pairs. A validation pair is dropped only if a side is empty, because its loss
-    needs both; a test pair is never dropped. ``say`` receives progress lines. Text is read as a stream. Of a run that
-    resumes, ``own`` is its directory, which has its tokenizers: it does not need ``training.start_from`` again.
+    needs both; a test pair is never dropped. ``say`` receives progress lines. Text is read as a stream. ``own`` is the
+    directory of a run that resumes: its tokenizers replace those of ``training.start_from``.
 
     Raises DataError if a corpus or tokenizer cannot be used, no pair is left, or the cache is not writable.
     """
@@ -148,8 +148,8 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
         try:
             tokenizers.used_as(data).placeholders()
         except KeyError:
-            problem = f"{owner} lacks the pieces U+E000 to U+E009 on a side"
-            raise DataError(f"data.protect: {problem}; learn a tokenizer with data.protect, or leave it out") from None
+            problem = f"data.protect: {owner} was learned without data.protect (no pieces U+E000 to U+E009)"
+            raise DataError(f"{problem}; learn a new one, or leave data.protect out") from None
         return tokenizers
 
     def read() -> Iterator[Pair]:

@@ -1,9 +1,8 @@
 """Encoded corpora: text to Arrow files of ids, and, mapped into memory, the pairs that each epoch of training reads.
 
-A file has the ids of the kept pairs, in the order of the text, and depends on the text and the recipe only. An epoch is
-made of pure functions: a sampled segmentation of (seed, epoch, pair, side), the pairs that it reads of a mix of (parts,
-seed, epoch), and the plan of its batches of (lengths, budget, seed, epoch). Training resumes from a position (epoch,
-batch) alone, and a slice of the plan is a shard.
+A file has the ids of the kept pairs, in the order of the text, and depends only on text and recipe. Pure functions make
+an epoch: segmentation, of (seed, epoch, pair, side); choice of pairs, of (parts, seed, epoch); plan of batches, of
+(lengths, budget, seed, epoch). A position (epoch, batch) is enough to resume. A slice of the plan is a shard.
 """
 
 import hashlib
@@ -328,7 +327,7 @@ def training_batches(
     """Endless batches from a position on, each with the position after it.
 
     ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; the
-    position after a round is the same in all of them. So any number of processes goes on from any position, and an
+    position after a round is the same in all of them. So any number of processes continues from any position, and an
     epoch has every pair exactly once.
     """
     batches = _batches(corpus, batch_tokens, seed, position)

@@ -24,9 +24,9 @@ PATTERNS: Mapping[Span, str] = {
 }
 """Spans without white space, by kind."""
 SHARE = 0.1
-"""Share of the training pairs in which words that both sides have become placeholders, too: few corpora have spans."""
+"""Share of the training pairs in which shared words become placeholders too: few corpora have spans."""
 MOST_WORDS, SHORTEST = 3, 3
-"""Such words of a pair, and characters of one."""
+"""Most such words in a pair, and fewest characters in one."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Comparison of systems by the paired bootstrap (Koehn 2004): on the whole test set, by length, and in the share of
-BLEU that a system retains on long sentences.
+"""Comparison of systems by the paired bootstrap (Koehn 2004): on the whole test set, by length, and in retained
+BLEU: on long sentences, divided by that on short ones.
 
 The null hypothesis is represented by resamples that are shifted by their mean, because they vary around the observed
 difference: p = P(|d* - mean d*| >= |d|), which is two-sided and close to uniform for systems of equal quality.
@@ -102,7 +102,7 @@ def format_p(p: float | None) -> str:
     return "too few sentences for a p-value" if p is None else f"p = {p:.3f}"
 
 
-# --- the share of BLEU retained on long sentences ---------------------------------------------------------------------
+# --- retained BLEU: on long sentences, divided by that on short ones --------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,8 @@ def members(scoring: Scoring, lengths: Range) -> Integers:
 
 
 def retention(systems: Sequence[SystemScores], scoring: Scoring, short: Range, long: Range) -> Retention | None:
-    """Compute the share of BLEU at ``short`` lengths that each system retains at ``long`` ones; None if BLEU of a
-    system at short ones is 0. At least one sentence is short and one long."""
+    """Compute BLEU at ``long`` lengths divided by BLEU at ``short`` ones, for each system; None if BLEU of a system at
+    short ones is 0. At least one sentence is short and one long."""
     sides = [members(scoring, each) for each in (short, long)]
     (at_short, short_resampled), (at_long, long_resampled) = (
         mean_bleu([each.statistics[:, side] for each in systems], scoring.resamples, (SEED, 0, number))
@@ -186,7 +186,7 @@ def format_retention(result: Retention, unit: Unit) -> str:
     """Format the shares and their comparisons as text; ``unit`` is that of the source."""
     short, long = (f"{low}-{high}" for low, high in (result.short, result.long))
     above = f"BLEU at {long} source {unit} ({result.n_long:,} sentences)"
-    lines = [f"share of BLEU retained: {above} over BLEU at {short} ({result.n_short:,})"]
+    lines = [f"retained BLEU: {above} divided by BLEU at {short} ({result.n_short:,})"]
     lines += [f"{name}: {each.share:.1%} [{each.low:.1%}, {each.high:.1%}]" for name, each in result.shares.items()]
     for row in result.comparisons:
         difference, low, high = (f"{100 * value:+.1f}" for value in (row.difference, row.low, row.high))

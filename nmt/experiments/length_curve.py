@@ -44,8 +44,7 @@ class LengthCurve:
     overall: tuple[Comparison, ...] = ()
     """Likewise on the whole test set."""
     retention: Retention | None = None
-    """The share of BLEU that each of these systems retains on long sentences; None without two bins of 30 sentences or
-    without BLEU on short ones."""
+    """Retained BLEU of each of these systems; None without two bins of 30 sentences or without BLEU on short ones."""
 
     def figure(self) -> Figure:
         """Draw the curves (after Bahdanau et al. 2015, Fig. 2)."""
@@ -133,8 +132,8 @@ def length_curve(
         reference: raw translations of the same lines.
         bins: as for :func:`evaluate`.
         bleu_tokenizer: as for :func:`evaluate`.
-        short: smallest and largest length of short sentences, for the share of BLEU retained; default: the shortest
-            bin of at least 30 sentences.
+        short: smallest and largest length of short sentences, in retained BLEU; default: the shortest bin of at least
+            30 sentences.
         long: likewise of long ones.
         device: as for :func:`evaluate`.
         precision: as for :func:`evaluate`.

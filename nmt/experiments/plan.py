@@ -41,7 +41,7 @@ class TestSet(Section):
     bins: Annotated[tuple[Size, ...], Field(min_length=1)] | None = None
     """Largest source length of each bin; null: ``evaluation.bins`` of the base configuration."""
     short: Range | None = None
-    """Source lengths, both included, for the share of BLEU that is kept at ``long`` ones; null: the shortest bin."""
+    """Source lengths, both included, that count as short in retained BLEU; null: the shortest bin."""
     long: Range | None = None
     """Likewise; null: the longest bin."""
     gold: Gold | None = None
@@ -71,7 +71,7 @@ class Experiment(Section):
     tests: dict[str, TestSet] | None = None
     """Name to test set; null: ``data.test`` of the base configuration, under the name ``test``."""
     claims: dict[str, Any] | None = None
-    """What is said of the systems, for ``scripts/textbook.py``."""
+    """Claims about the systems, for ``scripts/textbook.py``."""
     jobs: Size = 1
     """Runs that are trained side by side."""
 

@@ -117,7 +117,7 @@ def _draw(plan: Plan, test: str, say: Say) -> tuple[LengthCurve, list[str]]:
 
 def results(plan: Plan, curves: Mapping[str, LengthCurve]) -> dict[str, Any]:
     """Return a row for each test set and system, in which numbers of several seeds are means, and by test set the
-    comparisons of every two systems and the shares of BLEU that are retained."""
+    comparisons of every two systems and retained BLEU."""
     rows = []
     for test, curve in curves.items():
         for scored in curve.systems:
@@ -152,7 +152,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _scores(curve: LengthCurve, scored: SystemScores) -> dict[str, float | None]:
-    """Return each metric, the interval of BLEU by resampling sentences, and the share of BLEU that is retained."""
+    """Return each metric, the interval of BLEU by resampling sentences, and retained BLEU."""
     _, [resampled] = mean_bleu([scored.statistics], curve.about.resamples, SEED)
     low, high = interval(resampled)
     shares = curve.retention.shares if curve.retention else {}
@@ -190,5 +190,5 @@ def _cells(row: Row) -> dict[str, str]:
         "tokens/s": f"{row['tokens_per_second']:,.0f}",
         "validation perplexity": f"{row['validation_perplexity']:.2f}",
         **scores,
-        "share of BLEU retained": "–" if row["bleu_retained"] is None else f"{row['bleu_retained']:.1%}",
+        "retained BLEU": "–" if row["bleu_retained"] is None else f"{row['bleu_retained']:.1%}",
     }

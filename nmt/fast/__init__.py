@@ -32,7 +32,7 @@ def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: 
 def records_graphs(network: Network, device: torch.device) -> bool:
     """Whether the steps of a network that :func:`training` returned are replayed as CUDA graphs.
 
-    A part without a twin, or the objective of a hard attention, may synchronize and rules that out.
+    Not with a part without a twin or with hard attention: these may synchronize.
     """
     return isinstance(network, FastTraining) and network.repeatable and device.type == "cuda"
 

@@ -7,8 +7,8 @@ RUN/checkpoints/previous                             the ``last`` before this on
 RUN/checkpoints/*/sha256.json                        checksums of the files beside it
 RUN/test.hypotheses.txt  test.scores.json            results on the test set, after training has finished
 
-``manifest.json`` has the configuration that the run is trained with, whatever somebody has since written into
-``config.yaml``, and a list of the changes that were made to it whenever training resumed, each with its update.
+``manifest.json`` has the configuration that the run is trained with, regardless of later edits to
+``config.yaml``, and a list of the changes made to it when training resumed, each with its update.
 """
 
 import fcntl

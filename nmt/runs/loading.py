@@ -1,4 +1,4 @@
-"""From a run directory to a network that translates, or from which another starts."""
+"""Load a run's network, to translate or to start another run from."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""What a run records while it trains: ``metrics.jsonl`` and ``samples.jsonl``, read and cut back to the checkpoint from
-which the run resumes; the counters beside them; ``film.safetensors``."""
+"""Records of a training run: ``metrics.jsonl`` and ``samples.jsonl``, read and cut back to the checkpoint from which it
+resumes; the counters beside them; ``film.safetensors``."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

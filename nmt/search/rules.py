@@ -1,4 +1,4 @@
-"""Rules that translations must obey: no repeated n-grams, and a least length.
+"""Rules that translations must obey: no repeated n-grams, a least length, and tokens that occur exactly once.
 
 A model with rules is searched as any other: its steps exclude tokens. What is not excluded keeps its log-probability;
 nothing is normalized again.
@@ -36,8 +36,8 @@ class Ruled(Searchable[RuledState]):
         limits: of the search.
         no_repeat_ngram: n tokens in a row that a row emits only once; 0: any may repeat.
         least: (B,) the fewest tokens of each sentence's translation, EOS not counted.
-        once: (P,) tokens, and (B, P) which of them each sentence's translation has; it has them once. A row that would
-            end without them, or has no more room, emits them then.
+        once: (P,) tokens, and (B, P) which of them each translation must contain exactly once. A row that would end
+            without one, or runs out of room, emits it then.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Ruled(Searchable[RuledState]):
     def _with_each_once(
         self, log_probs: Tensor, sentences: Tensor, history: Tensor, tokens: Tensor, wanted: Tensor
     ) -> Tensor:
-        """Exclude the tokens of ``once`` that a row does not need, and if it needs one, what would end it: (R, V)."""
+        """Exclude tokens of ``once`` that a row does not need; while it needs one, exclude its end: (R, V)."""
         left = wanted[sentences] & ~(history.unsqueeze(2) == tokens).any(1)  # (R, P)
         room = self.limits.max_lengths[sentences] - history.size(1) + 1
         ends = left.any(1) & ((log_probs.argmax(1) == self.limits.eos_id) | (left.sum(1) >= room))

@@ -97,7 +97,7 @@ class Checkpointing:
                 self.run.weights(name)
             except FileError as error:
                 damaged[name] = error.problems
-                self.log.say(f"{error.problems[0]}; training goes on without it")
+                self.log.say(f"{error.problems[0]}; training continues without it")
                 if name != "best":
                     self.run.delete(name)
         if "best" in damaged:

@@ -38,9 +38,8 @@ from nmt.training.world import Machine, World
 
 
 def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
-    """The path of the run directory. Raises, before the slow preparation, the errors of the directory, of the metric,
-    of the tokenizer of BLEU and of the other run that the configuration names; with ``resume`` also those of a
-    configuration that the run does not have."""
+    """Return the path of the run directory. Checks directory, metric, BLEU tokenizer and ``start_from`` before the slow
+    preparation; with ``resume``, also that the configuration is the run's."""
     tokenizer_of_run(config)
     metric_of(config.training.validation.metric)
     run = run_directory(config, resume=resume, overwrite=overwrite)
@@ -62,8 +61,8 @@ def open_run(
     resume: bool,
     overwrite: bool,
 ) -> tuple[int, bool]:
-    """Create the directory of a run, or repair that of a run that goes on; return the updates that are made, and
-    whether nothing is left to do. The manifest has the ``facts``, and the hardware at the start."""
+    """Create the directory of a run, or repair that of a run that continues; return the updates made, and whether
+    nothing is left to do. The manifest has the ``facts``, and the hardware at the start."""
     manifest = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         **facts,
@@ -114,7 +113,7 @@ def _reopen(
 
 
 def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], say: Say) -> tuple[str, Progress]:
-    """The checkpoint with which a run goes on up to ``updates``, and its progress.
+    """The checkpoint from which a run continues up to ``updates``, and its progress.
 
     Raises ConfigError for fewer updates than it has made, and for other text or tokenizers, by :func:`facts_of` it,
     than it began with, that of BLEU among them: the scores of the checkpoints would not be comparable.

@@ -143,7 +143,7 @@ class Progress:
         return f"update {self.update + 1} (epoch {self.position.epoch + 1}, batch {self.position.batch + 1})"
 
     def resumed(self, batch_tokens: int) -> Self:
-        """The progress from which training goes on; batches of another size begin the epoch again."""
+        """The progress from which training continues; batches of another size begin the epoch again."""
         same = batch_tokens == self.batch_tokens
         position = self.position if same else Position(self.position.epoch)
         return replace(self, position=position, batch_tokens=batch_tokens)

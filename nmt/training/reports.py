@@ -33,7 +33,7 @@ from nmt.training.world import Machine
 class Log:
     """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
 
-    After a resume, TensorBoard discards earlier records from step ``purge`` on. Of several processes one ``writes``.
+    After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process ``writes``.
     All methods raise CheckpointError if a file cannot be written.
     """
 

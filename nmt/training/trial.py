@@ -102,7 +102,7 @@ def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], tria
     """Choose the precision of this ``name``, the same in all processes.
 
     ``auto`` is bf16 on a GPU that multiplies bf16 matrices, and on a processor that does if a training step is clearly
-    faster than in fp32. A run that goes on keeps the precision with which it was ``begun``, by its manifest, on this
+    faster than in fp32. A run that continues keeps the precision with which it was ``begun``, by its manifest, on this
     device: another measurement might end otherwise. A new run has an empty manifest.
     """
     measured = ""

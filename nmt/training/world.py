@@ -1,7 +1,7 @@
 """The processes that train one model together, and how they agree; the machine that each of them computes on.
 
-Every process makes the same calls in the same order. What all of them need is computed once and passed on as JSON or
-tensors; nothing is pickled. Tensors on GPUs travel by NCCL, everything else by gloo.
+Every process makes the same calls in the same order. Shared values are computed once and passed on as JSON or tensors;
+nothing is pickled. Tensors on GPUs travel by NCCL, everything else by gloo.
 """
 
 import json
@@ -77,7 +77,7 @@ class Machine:
 
 
 def set_up(config: Config, world: World = ONE_PROCESS) -> Machine:
-    """Set up the process for training. Where the precision is ``auto``, it is the fastest that the device has."""
+    """Set up the process for training. ``precision: auto`` is bf16 if the device has it."""
     device = resolve_device(config.device)
     if device.type == "cpu":
         keep_freed_memory()
@@ -147,7 +147,7 @@ def share_tensors(world: World, read: Callable[[], Mapping[str, Tensor]]) -> dic
 
 def seed_apart(world: World, seed: int, update: int) -> None:
     """Give each of several processes random numbers of its own, a function of the update alone: any number of processes
-    goes on from a checkpoint."""
+    continues from a checkpoint."""
     if world.size > 1:
         entropy = np.random.SeedSequence((seed, update, world.rank))
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))

@@ -44,19 +44,19 @@ def without_tags(line: str, place: str = "") -> tuple[str, list[Element]]:
             elements[number].closing, elements[number].end = tag[0], len(text)
             opened.pop()
         else:
-            wanted = f"must be </{name}>: tags may not overlap" if name else "closes nothing"
-            raise DataError(f"{place}tag {tag[0]} at character {tag.start() + 1} {wanted}")
+            wrong = f", where </{name}> was expected: tags may not overlap" if name else " closes nothing"
+            raise DataError(f"{place}tag {tag[0]} at character {tag.start() + 1}{wrong}")
     if name := opened[-1][0]:
-        raise DataError(f"{place}tag <{name}> is not closed; write </{name}>, or <{name}/> alone")
+        raise DataError(f"{place}tag <{name}> is not closed; add </{name}>, or write <{name}/>")
     return text + line[read:], elements
 
 
 def with_tags(source: str, target: str, elements: Sequence[Element], weights: Weights) -> str:
     """Put elements of the source around words of the target, given weights (J, I) between words.
 
-    An element gets the run of words that gives the most attention above one half to its words, within the run of the
-    element around it and beside those of its neighbors. Without such words its tags stand before the word that attends
-    most to the word after it.
+    An element goes around the run of words with the largest sum of (attention to its words - 1/2), inside its parent's
+    run and outside its siblings'. An element without source words goes before the word that attends most to the next
+    source word.
     """
     reads, writes = ([word.span() for word in re.finditer(r"\S+", text)] for text in (source, target))
     share = np.zeros((len(writes), len(reads) + 1))  # the end of the source is no word
@@ -88,7 +88,7 @@ def with_tags(source: str, target: str, elements: Sequence[Element], weights: We
 
 
 def core(text: str, word: tuple[int, int]) -> tuple[int, int]:
-    """Return the place of a word without punctuation around it, of which it may consist."""
+    """Return the span of a word without its punctuation, or of the whole word if it has nothing else."""
     found = re.compile(r"\w(?:\S*\w)?").search(text, *word)
     return found.span() if found else word
 
@@ -108,8 +108,7 @@ def translate_marked(
 ) -> Iterator[Translation]:
     """Translate lines with markup by ``translate``, which keeps the attention.
 
-    Raises DataError as :func:`without_tags` does, with the name of the text ``source`` and the line, the first of which
-    has the number ``first``.
+    Raises DataError as :func:`without_tags` does, beginning with ``source`` and the line number from ``first`` on.
     """
     parsed = (without_tags(line, f"{source}:{number}: ") for number, line in enumerate(lines, first))
     texts, elements = tee(parsed)

@@ -100,7 +100,7 @@ def test_a_bad_output_is_named(train: Train, corpus: Path, tmp_path: Path, monke
         [line] = refused(train("--output", tmp_path / place))
         assert line.startswith(f"output: {tmp_path}/{place} is not writable ({why}); ")
     no_text = os.fsdecode(os.fsencode(tmp_path / "bad") + b"\xff")
-    assert refused(train("--output", no_text))[0].startswith(rf"output: {tmp_path}/bad\xff: a name that is not UTF-8")
+    assert refused(train("--output", no_text))[0].startswith(rf"output: {tmp_path}/bad\xff: not UTF-8, so config.yaml")
     assert not Path(no_text).exists()
     nameless = write_config(tmp_path, options(corpus) | {"output": None})
     for arguments in ([], ["--output", ""]):

@@ -188,7 +188,7 @@ def test_a_damaged_best_is_made_anew(make: Make) -> None:
     trainer = damaged_best(make, said)
     trainer.progress = trainer.checkpointing.mend("last")
     assert trainer.progress.best is None
-    assert said[-1].endswith("; training goes on without it")
+    assert said[-1].endswith("; training continues without it")
     trainer = damaged_best(make, said, update=6)
     with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
         trainer.progress = trainer.checkpointing.mend("last")

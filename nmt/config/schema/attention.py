@@ -187,7 +187,7 @@ class ScoredAttention(Attention):
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
     hard: AnyEstimator | None = None
-    """Each word depends on one position; trained by this estimator."""
+    """Let each word depend on one source position, trained with this estimator; null: soft attention."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""

@@ -112,11 +112,11 @@ class Filter(Section):
     """Which training pairs are dropped; other sets lose none."""
 
     max_words: Size | None = None
-    """Words of the longer side."""
+    """Most words on the longer side."""
     max_pieces: Size = 200
-    """Pieces of the longer side."""
+    """Most pieces on the longer side."""
     max_ratio: Annotated[float, Field(gt=1)] | None = None
-    """Words of the longer side divided by words of the shorter."""
+    """Most words of the longer side per word of the shorter."""
     copies: bool = False
     """Drop pairs whose sides are equal but for case and space."""
     duplicates: bool = False

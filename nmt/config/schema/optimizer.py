@@ -91,7 +91,7 @@ class PlateauSchedule(Section):
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Factor of a reduction."""
     patience: Count = 1
-    """The rate falls at the validation after this many without improvement in a row."""
+    """Validations without improvement to tolerate before the rate falls."""
     floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Smallest rate, relative to ``learning_rate``."""
 

@@ -12,7 +12,7 @@ CELLS = Registry()
 
 
 class Recurrence(Part):
-    """Options of every recurrent encoder and decoder; its cell is built around nothing else."""
+    """Options of every recurrent encoder and decoder; the cell gets no other options."""
 
     hidden: Width = 256
     """Units of the state, in each direction."""
@@ -39,7 +39,7 @@ class Lstm(Recurrence):
 
 
 class Ssru(Recurrence):
-    """Options of the simpler simple recurrent unit (Kim et al. 2019), whose gates depend on the input alone."""
+    """Options of the simpler simple recurrent unit (Kim et al. 2019), whose gates depend only on the input."""
 
     type: Literal["ssru"]
 

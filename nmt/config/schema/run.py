@@ -96,7 +96,7 @@ class Config(Section):
     device: Text = "auto"
     """auto (a GPU if there is one), cpu, cuda, cuda:1."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 where the GPU has it, or where the processor measures it to be faster; else fp32."""
+    """auto: bf16 if the GPU has it, or if a trial on the CPU is faster; else fp32."""
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable, slower ones."""
     threads: Cores | None = None
