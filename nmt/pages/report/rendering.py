@@ -8,7 +8,6 @@ import base64
 import gzip
 import json
 from dataclasses import asdict, dataclass
-from itertools import chain
 from os.path import commonprefix
 from typing import Any
 
@@ -155,16 +154,17 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": duration, "base64": lambda data: base64.b64encode(data).decode("ascii")}
-    bars = [score for each in report.systems for score in each.scores.values() if "low" in score]
-    ends = [score[end] for score in bars for end in ("low", "high")] or [0.0]
+    ends = [
+        row[end] for each in report.systems for row in each.scores.values() for end in ("low", "high") if end in row
+    ]
     return environment.get_template("report.html").render(
         csp=policy(style, script, "img-src data:"),
         style=Markup(style),
         script=Markup(script),
         data=[Markup(seven_bits(gzip.compress(each, mtime=0))) for each in contents(report)],
         report=report,
-        lowest=min(ends),
-        span=max(max(ends) - min(ends), 0.1),
+        lowest=min(ends, default=0.0),
+        span=max(max(ends, default=0.0) - min(ends, default=0.0), 0.1),
     )
 
 
@@ -178,7 +178,7 @@ def contents(report: Report) -> list[bytes]:
     models = [each for files in engines.values() for name, each in files.items() if name.endswith(".model")]
     rules = (commonprefix([each[::-1] for each in models]) or b"")[::-1]  # noqa: RUF071  (of bytes, not of paths)
     parts |= {each: [each.removesuffix(rules), rules] for each in models}
-    every = list(dict.fromkeys(chain.from_iterable(parts.values())))
+    every = list(dict.fromkeys(part for own in parts.values() for part in own))
     numbered = {
         name: {file: [1 + every.index(part) for part in parts[each]] for file, each in files.items()}
         for name, files in engines.items()
