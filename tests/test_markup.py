@@ -4,16 +4,23 @@ import numpy as np
 import pytest
 
 from nmt.errors import DataError
-from nmt.translation.markup import with_tags, without_tags
+from nmt.translation.markup import Element, with_tags, without_tags
 
 TAGGED = [
     "<b>a</b><b>a<i> a</i></b>",
     "<b><i>a<x/><br></i><i> b </i><b><br>a</b></b><i></i>a",
     "3 < 4 <b> , <i>a b</i>, <b>b <i>, a</i></b></b>a <br>",
     "<i><b><b>a b</b> c</b>d</i> e, <i>f</i><i/>",
+    "<p>a <br/></p><g><x/><y><x/></y></g> <b>a <x/>c</B> d",
     "<b></b>",
     "a b",
 ]
+
+
+def path(element: Element, elements: list[Element]) -> list[tuple[str, str]]:
+    """The tags of an element and of those around it, the innermost first."""
+    around = path(elements[element.parent], elements) if element.parent >= 0 else []
+    return [(element.opening, element.closing), *around]
 
 
 @pytest.mark.parametrize("line", TAGGED)
@@ -25,8 +32,7 @@ def test_each_element_is_there_once_and_balanced_whatever_the_weights(line: str)
         for some in (weights, weights[: words // 2], np.zeros((0, 0)), 0 * weights):
             again, found = without_tags(with_tags(text, target, elements, some))
             assert again == target
-            tags, others = (sorted((each.opening, each.closing) for each in side) for side in (found, elements))
-            assert tags == others
+            assert sorted(map(path, found, [found] * 99)) == sorted(map(path, elements, [elements] * 99))
 
 
 @pytest.mark.parametrize(

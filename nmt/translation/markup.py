@@ -40,7 +40,7 @@ def without_tags(line: str, place: str = "") -> tuple[str, list[Element]]:
         if not tag[1]:
             elements.append(Element(number, tag[0], len(text), len(text)))
             opened += [] if tag[3] or tag[2] in ALONE else [(tag[2], len(elements) - 1)]
-        elif name == tag[2]:
+        elif name.casefold() == tag[2].casefold():
             elements[number].closing, elements[number].end = tag[0], len(text)
             opened.pop()
         else:
@@ -55,22 +55,19 @@ def with_tags(source: str, target: str, elements: Sequence[Element], weights: We
     """Put elements of the source around words of the target, given weights (J, I) between words.
 
     An element goes around the run of words with the largest sum of (attention to its words - 1/2), inside its parent's
-    run and outside its siblings'. An element without source words goes before the word that attends most to the next
-    source word.
+    run and outside its siblings'. An element without words goes before the word of its parent that attends most to the
+    next source word, and takes the elements inside it along.
     """
     reads, writes = ([word.span() for word in re.finditer(r"\S+", text)] for text in (source, target))
     share = np.zeros((len(writes), len(reads) + 1))  # the end of the source is no word
     share[: weights.shape[0], : weights.shape[1]] = weights / weights.sum(1, keepdims=True).clip(1e-9)
     owner = np.full(len(writes), -1)  # the innermost element around each word
-    tags = list[tuple[int, int, str]]()  # place, order at this place, tag
+    tags = list[tuple[int, float, str]]()  # place, order at this place, tag
     spans = {-1: (0, len(target))}
     for number, element in enumerate(elements):
         inside = [i for i, (begin, end) in enumerate(reads) if begin < element.end and end > element.begin]
         free = owner == element.parent
         if not inside or not free.any():
-            after = sum(begin < element.begin for begin, _ in reads)
-            place = writes[share[:, after].argmax()][0] if share[:, after].any() else len(target)
-            tags.append((place, number + 1, element.opening + element.closing))
             continue
         gains = np.where(free, share[:, inside].sum(1) - 0.5, -len(writes))  # no run goes over words of others
         sums = np.append(0.0, gains.cumsum())
@@ -82,6 +79,19 @@ def with_tags(source: str, target: str, elements: Sequence[Element], weights: We
         end = (core(target, ends) if element.end < reads[inside[-1]][1] else ends)[1]
         spans[number] = begin, end = max(begin, spans[element.parent][0]), min(end, spans[element.parent][1])
         tags += [(begin, number + 1, element.opening), (end, -number - 1, element.closing)]
+    within = [""] * len(elements)  # elements inside one without words
+    for number, element in reversed([*enumerate(elements)]):
+        if number in spans:
+            continue
+        whole, parent = element.opening + within[number] + element.closing, element.parent
+        if parent not in spans:
+            within[parent] = whole + within[parent]
+            continue
+        after = (owner == parent) * share[:, sum(begin < element.begin for begin, _ in reads)]
+        if after.any():
+            tags.append((max(spans[parent][0], writes[after.argmax()][0]), number + 1, whole))
+        else:  # behind all that ends inside the parent
+            tags.append((spans[parent][1], -parent - 1.5, whole))
     for place, _, tag in sorted(tags, reverse=True):
         target = target[:place] + tag + target[place:]
     return target
