@@ -1,7 +1,7 @@
 """Rules of a search against the plain statement of each, on models whose every probability is known."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -18,9 +18,6 @@ class Plainly:
 
     n: int = 0
     least: int = 0
-    wanted: tuple[int, ...] | None = None
-    """Which of B and C are emitted, once each; None: any may be, and often."""
-    most: int = 4
 
     def following(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
         """The tokens that may follow, and their log-probabilities."""
@@ -33,12 +30,6 @@ class Plainly:
             repeats = self.n > 0 and len(longer) >= self.n and longer[len(longer) - self.n :] in ngrams[:-1]
             if not repeats and not (token == EOS and len(tokens) < self.least):
                 permitted[token] = log_prob
-        if self.wanted is not None and permitted:
-            left = [token for token in self.wanted if token not in tokens]
-            best = max(permitted, key=permitted.__getitem__)
-            only = left and (best == EOS or len(left) >= self.most - len(tokens))
-            named = {*left, *([] if only else [A] if left else [EOS, A])}
-            permitted = {token: log_prob for token, log_prob in permitted.items() if token in named}
         return permitted or {EOS: own[EOS]}
 
     def score(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> float:
@@ -54,29 +45,19 @@ class Plainly:
             going = [each for each in longer if each[-1] != EOS and len(each) < most]
 
 
-WANTED = st.sampled_from([None, (), (B,), (C,), (B, C)])
-RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4), WANTED)
-
-
-def alike(each: list[Plainly], lengths: list[int]) -> list[Plainly]:
-    """The rules of sentences of one batch: with the n of the first, and tokens to emit once if the first has any."""
-    wanted = [None if each[0].wanted is None else one.wanted or () for one in each]
-    together = zip(each, wanted, lengths, strict=True)
-    return [replace(plainly, n=each[0].n, wanted=tokens, most=most) for plainly, tokens, most in together]
+RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4))
 
 
 def ruled(model: ToyModel, lengths: list[int], each: list[Plainly]) -> Ruled:
-    """A model with the n of the first sentence, and each with its own least length and tokens."""
-    once = torch.tensor([B, C]), torch.tensor([[token in (one.wanted or ()) for token in (B, C)] for one in each])
-    least = torch.tensor([plainly.least for plainly in each])
-    return Ruled(model, limits(lengths), each[0].n, least, once if each[0].wanted is not None else None)
+    """A model with the n of the first sentence, and each with its own least length."""
+    return Ruled(model, limits(lengths), each[0].n, torch.tensor([plainly.least for plainly in each]))
 
 
 @given(st.integers(0, 10_000), RULES, RULES, st.sampled_from([0.0, 1.0]))
 @settings(max_examples=25)
 def test_a_full_width_beam_finds_all_permitted(seed: int, first: Plainly, second: Plainly, alpha: float) -> None:
     model, lengths = RememberingModel(seed, 2, sharpness=1.0), [4, 4]
-    each = alike([first, second], lengths)
+    each = [first, Plainly(first.n, second.least)]
     wanted = [{*plainly.hypotheses(model, sentence, 4)} for sentence, plainly in enumerate(each)]
     width, obeying = max(map(len, wanted)), ruled(model, lengths, each)
     start, most = obeying.start(2), limits(lengths)
@@ -91,8 +72,8 @@ def test_a_full_width_beam_finds_all_permitted(seed: int, first: Plainly, second
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=2, max_size=4))
 @settings(max_examples=25)
 def test_every_search_obeys_and_no_sentence_minds_its_neighbors(seed: int, each: list[Plainly]) -> None:
+    each = [Plainly(each[0].n, plainly.least) for plainly in each]
     lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]
-    each = alike(each, lengths)
     model = RememberingModel(seed, len(each), sharpness=1.0)
 
     def searched(only: list[int]) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:

@@ -22,7 +22,6 @@ from nmt.config.schema import AnyCorpus, Count, Filter
 from nmt.data.batching import Batch, Plan, Rows, Specials, collate, plan_by_length, plan_epoch
 from nmt.data.corpus import Pair, corpus_name, read_pairs
 from nmt.data.links import Link, linked_pairs, piece_links, piece_words
-from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
 from nmt.data.tokenizer import BpeDropout, Ids, Tokenizers
 from nmt.errors import DataError, of_key
@@ -105,16 +104,14 @@ def encode(
     columns: dict[str, Sequence[Any]] = {}
     facts: dict[str, Sequence[int]] = {}
     places: list[list[list[int]]] = []
-    protection, share = recipe.tokenizers.protection, SHARE if recipe.rule else 0.0
-    hidden = zip(*(protection.hide_pair(*pair, share) for pair in pairs), strict=True)
-    for (side, tokenizer), texts in zip(recipe.tokenizers.sides(), map(list, hidden), strict=True):
+    for (side, tokenizer), texts in zip(recipe.tokenizers.sides(), map(list, zip(*pairs, strict=True)), strict=True):
         ids = tokenizer.encode(texts, threads)
         if recipe.links:
             places.append([piece_words(tokenizer.pieces(row), text) for row, text in zip(ids, texts, strict=True)])
         if side == "source" and recipe.tag is not None:
             tag = tokenizer.piece_id(recipe.tag)
             ids = [[tag, *row] if row else row for row in ids]
-        columns |= {side: ids, f"{side}_text": texts if recipe.rule else [getattr(pair, side) for pair in pairs]}
+        columns |= {side: ids, f"{side}_text": texts}
         facts[f"{side}_words"] = [len(text.split()) for text in texts]
         facts[f"{side}_pieces"] = [len(row) for row in ids]
         facts[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]

@@ -9,7 +9,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Self
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from nmt.config import schema
 from nmt.data.corpus import Pair, unreadable
-from nmt.data.protection import Protection
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
 from nmt.messages import progress_bar, watched
@@ -166,13 +165,7 @@ class Tokenizers:
     source: Tokenizer
     target: Tokenizer
     reverse_source: bool = False
-    """Whether the network reads the pieces of a source sentence last to first."""
-    protection: Protection = field(default_factory=Protection)
-    """The spans that are replaced before a text is encoded."""
-
-    def used_as(self, data: schema.Data) -> Self:
-        """The same models with the options of a configuration that no model file has."""
-        return replace(self, reverse_source=data.reverse_source, protection=Protection(data.protect))
+    """Whether the network reads the pieces of a source sentence last to first; no model file says so."""
 
     def sides(self) -> Iterator[tuple[str, Tokenizer]]:
         """Both sides by name, the source first."""
@@ -183,10 +176,6 @@ class Tokenizers:
     def sizes(self) -> tuple[int, int]:
         """The number of pieces of each side."""
         return self.source.size, self.target.size
-
-    def placeholders(self) -> list[tuple[int, int]]:
-        """The id on each side of every piece that a span becomes. Raises KeyError for one that a side lacks."""
-        return [(self.source.piece_id(each), self.target.piece_id(each)) for each in self.protection.pieces]
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -219,12 +208,10 @@ MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 SPECIAL_PIECES = 4
 
 
-def learn(
-    config: schema.LearnedTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = (), both: Sequence[str] = ()
-) -> Tokenizers:
+def learn(config: schema.LearnedTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
     """Learn the tokenizers of a configuration on ``pairs``.
 
-    ``tags`` are pieces of the source vocabulary that no text needs to have, ``both`` such pieces of both vocabularies.
+    ``tags`` are pieces of the source vocabulary that no text needs to have.
 
     The same configuration and pairs give the same models, byte for byte. SentencePiece skips lines longer than 4192
     bytes. ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces, ``word`` and ``character`` at most as many.
@@ -233,11 +220,11 @@ def learn(
     """
     sample = sampled(pairs, config.most_pairs)
     if config.shared:
-        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides", [*tags, *both])
+        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides", tags)
         return Tokenizers(shared, shared)
     return Tokenizers(
-        _learn_one(config, [pair.source for pair in sample], "the source side", [*tags, *both]),
-        _learn_one(config, [pair.target for pair in sample], "the target side", both),
+        _learn_one(config, [pair.source for pair in sample], "the source side", tags),
+        _learn_one(config, [pair.target for pair in sample], "the target side"),
     )
 
 

@@ -1,6 +1,6 @@
 """Load a run's network, to translate or to start another run from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -42,7 +42,7 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     run.refuse_links()
     try:
         config = load_run_config(run.path)
-        tokenizers = Tokenizers.load(run.tokenizer).used_as(config.data)
+        tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     _refuse_other_tokenizers(run, tokenizers)

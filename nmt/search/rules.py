@@ -36,20 +36,10 @@ class Ruled(Searchable[RuledState]):
         limits: of the search.
         no_repeat_ngram: n tokens in a row that a row emits only once; 0: any may repeat.
         least: (B,) the fewest tokens of each sentence's translation, EOS not counted.
-        once: (P,) tokens, and (B, P) which of them each translation must contain exactly once. A row that would end
-            without one, or runs out of room, emits it then.
     """
 
-    def __init__(
-        self,
-        model: Searchable[Any],
-        limits: Limits,
-        no_repeat_ngram: int,
-        least: Tensor,
-        once: tuple[Tensor, Tensor] | None = None,
-    ) -> None:
+    def __init__(self, model: Searchable[Any], limits: Limits, no_repeat_ngram: int, least: Tensor) -> None:
         self.model, self.limits, self.no_repeat_ngram, self.least = model, limits, no_repeat_ngram, least
-        self.once = once
         self.attends = model.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Any:
@@ -71,24 +61,9 @@ class Ruled(Searchable[RuledState]):
             ruled = without_repeats(ruled, history, self.no_repeat_ngram)
         early = history.size(1) <= self.least[state.sentences]
         ruled[:, eos] = ruled[:, eos].masked_fill(early, -torch.inf)
-        if self.once is not None:
-            ruled = self._with_each_once(ruled, state.sentences, history, *self.once)
         stuck = ruled.amax(1) == -torch.inf
         ruled[:, eos] = torch.where(stuck, own[:, eos], ruled[:, eos])
         return ruled, RuledState(after, state.sentences, history), attention
-
-    def _with_each_once(
-        self, log_probs: Tensor, sentences: Tensor, history: Tensor, tokens: Tensor, wanted: Tensor
-    ) -> Tensor:
-        """Exclude tokens of ``once`` that a row does not need; while it needs one, exclude its end: (R, V)."""
-        left = wanted[sentences] & ~(history.unsqueeze(2) == tokens).any(1)  # (R, P)
-        room = self.limits.max_lengths[sentences] - history.size(1) + 1
-        ends = left.any(1) & ((log_probs.argmax(1) == self.limits.eos_id) | (left.sum(1) >= room))
-        own = log_probs[:, tokens]
-        log_probs = log_probs.masked_fill(ends.unsqueeze(1), -torch.inf)
-        log_probs[:, self.limits.eos_id].masked_fill_(left.any(1), -torch.inf)
-        log_probs[:, tokens] = own.masked_fill(~left, -torch.inf)
-        return log_probs
 
     def searching(self) -> AbstractContextManager[object]:
         """Return the model's context."""

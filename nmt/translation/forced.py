@@ -74,9 +74,8 @@ def force(
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
-        texts = list(zip(*(tokenizers.protection.hide_pair(*pair) for pair in window), strict=True))
-        sources = _encoded("source", tokenizers.source, texts[0], max_source, first, warn)
-        targets = _encoded("target", tokenizers.target, texts[1], max_target, first, warn)
+        sources = _encoded("source", tokenizers.source, [pair.source for pair in window], max_source, first, warn)
+        targets = _encoded("target", tokenizers.target, [pair.target for pair in window], max_target, first, warn)
         source_lengths, target_lengths = (np.array([len(ids) for ids in each], np.int32) for each in (sources, targets))
         plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
         batches = [[(sources[row], targets[row]) for row in rows] for rows in plan]

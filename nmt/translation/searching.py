@@ -171,14 +171,9 @@ def search_batch(
         (specials.target_pad, specials.target_bos),
         most.to(device),
     )
-    placeholders = tokenizers.placeholders()
-    if options.no_repeat_ngram or options.min_length_factor or placeholders:
+    if options.no_repeat_ngram or options.min_length_factor:
         least = ((lengths - 1).double() * options.min_length_factor).ceil().long()
-        once = None
-        if placeholders:
-            here, there = torch.tensor(placeholders).T
-            once = there.to(device), (source.unsqueeze(2) == here).any(1).to(device)  # (P,), (B, P)
-        searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device), once)
+        searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device))
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     with searchable.searching():
         state = searchable.start(searchable.encode(source.to(device), lengths), options.beam_size)

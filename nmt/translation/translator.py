@@ -1,7 +1,7 @@
 """Translation of lines, shared by the library, validation and all commands."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -192,8 +192,7 @@ class Translator:
     ) -> list[Translation]:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []
-        hidden, spans = zip(*map(self.tokenizers.protection.hide, text), strict=True)
-        encoded = self.tokenizers.source.encode_first(hidden, options.max_source)
+        encoded = self.tokenizers.source.encode_first(text, options.max_source)
         for number, (ids, cut) in enumerate(encoded, first):
             if cut:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
@@ -210,14 +209,12 @@ class Translator:
                 check_stop()
                 for line, each_found in zip(batch, found, strict=True):
                     place = line.number - first
-                    results[place] = self._translation(text[place], line, each_found, spans[place])
+                    results[place] = self._translation(text[place], line, each_found)
                 progress.advance(len(batch))
         return results
 
-    def _translation(
-        self, source: str, line: Line, found: Sequence[Hypothesis], spans: Mapping[str, str]
-    ) -> Translation:
-        target, back = self.tokenizers.target, str.maketrans(dict(spans))
+    def _translation(self, source: str, line: Line, found: Sequence[Hypothesis]) -> Translation:
+        target = self.tokenizers.target
         order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
         for hypothesis in found:
@@ -225,15 +222,15 @@ class Translator:
             weights = None if hypothesis.attention is None else hypothesis.attention[:, order].numpy()
             translated.append(
                 TranslatedHypothesis(
-                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " ").translate(back),
+                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " "),
                     hypothesis.log_probability,
                     hypothesis.score,
-                    [piece.translate(back) for piece in target.pieces([*hypothesis.tokens, *ended])],
+                    target.pieces([*hypothesis.tokens, *ended]),
                     weights,
                 )
             )
         pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
-        return Translation(source, [piece.translate(back) for piece in pieces], translated)
+        return Translation(source, pieces, translated)
 
 
 def _refuse_strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) -> None:
@@ -245,7 +242,7 @@ def _refuse_strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) ->
                 problem = f"its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]})"
                 remedy = "train both with the same model files (tokenizer.type: given)"
                 problems.append(f"{path}: {problem}; an ensemble reads and writes the same pieces: {remedy}")
-        for key in ("reverse_source", "protect", "source_language", "target_language"):
+        for key in ("reverse_source", "source_language", "target_language"):
             here, there = (getattr(each.config.data, key) for each in (run, first))
             if here != there:
                 problems.append(f"{path}: data.{key} is {here!r}, that of {paths[0]} is {there!r}; must be the same")

@@ -8,7 +8,6 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from nmt.config.schema.base import LARGEST_VOCABULARY, Choice, Count, Fraction, Positive, Problem, Section, Size, Text
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
-Span = Literal["url", "email", "braces", "tag", "number"]
 
 
 def _a_piece(tag: str) -> str:
@@ -140,8 +139,6 @@ class Data(Section):
     """The corpora that ``train.mix`` names."""
     reverse_source: bool = False
     """Read each source sentence last piece first."""
-    protect: tuple[Span, ...] = ()
-    """Spans that come through untranslated; braces: ``{name}``, tag: ``<x>``."""
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
