@@ -98,9 +98,6 @@ class Systems:
             if not waiting:
                 raise ConfigError(f"hypotheses {name}={text}: no system {name} is a run without hypotheses")
             waiting[0].given = read_aligned(text, source, len(self.sources))
-        given = [entry.name for entry in self.entries if entry.given is not None]
-        if precision != "fp32" and 0 < len(given) < len(self.entries):
-            say(f"warning: the given translations of {', '.join(given)} may not have been made in {precision}")
         if self.changes and all(entry.given is not None for entry in self.entries):
             raise ConfigError(*(f"{name}: has no effect, because no run translates" for name in self.changes))
 
