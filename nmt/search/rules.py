@@ -1,4 +1,4 @@
-"""Rules that translations must obey: no repeated n-grams, a least length, and tokens that occur exactly once.
+"""Rules that translations must obey: no repeated n-grams, and a least length.
 
 A model with rules is searched as any other: its steps exclude tokens. What is not excluded keeps its log-probability;
 nothing is normalized again.
