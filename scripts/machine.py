@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 
@@ -24,3 +25,8 @@ def commit() -> str:
     describe = ["git", "describe", "--always", "--dirty"]
     answer = subprocess.run(describe, capture_output=True, text=True, check=False)
     return answer.stdout.strip() or "unknown"
+
+
+def provenance(command: str) -> dict[str, str]:
+    """Where the results of a command come from."""
+    return {"command": command, "commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}

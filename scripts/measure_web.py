@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ import torch
 from pydantic import Field
 from safetensors.torch import save
 
-from machine import commit, machine
+from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import InputFile, OutputFile, RunPath
 from nmt.cli.terminal import say
@@ -124,10 +123,7 @@ def measure_web(
         parameters = sum(each.numel() for each in loaded.model.parameters())
         node = subprocess.run([node_program(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
         measured = {
-            "command": "scripts/measure_web.py",
-            "commit": commit(),
-            "date": datetime.now(UTC).date().isoformat(),
-            "machine": machine(),
+            **provenance("scripts/measure_web.py"),
             "versions": {"node": node, "torch": torch.__version__, "python": platform.python_version()},
             **({"configuration": about} if about else {}),
             "system": {"parameters": parameters, "sentences": len(sources)},

@@ -3,7 +3,6 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
@@ -14,7 +13,7 @@ from pydantic import Field
 from demo_language.corpus import LENGTHS, draw
 from demo_language.generator import Generator
 from demo_language.phrase import Sentence
-from machine import commit, machine
+from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import OutputFile, RunPath
 from nmt.cli.terminal import say
@@ -46,8 +45,7 @@ def measure(
     say(str(found))
     if json is not None:
         command = f"python scripts/own_text.py {run} --lines {lines} --seed {seed}"
-        date = f"{datetime.now(UTC):%Y-%m-%d}"
-        write_json(Path(json), found | {"command": command, "commit": commit(), "date": date, "machine": machine()})
+        write_json(Path(json), found | provenance(command))
 
 
 main = Command(measure, "own_text.py")
