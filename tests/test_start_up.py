@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from nmt.cores import SPINS
-from nmt.model.initialization import Uninitialized
+from nmt.model.build import Uninitialized
 from tests.small_run import config
 from tests.small_translator import save_run
 from tests.test_docs import PROJECT

@@ -12,7 +12,7 @@ from nmt.errors import CheckpointError, ConfigError, NmtError, of_key
 from nmt.files import digest, read_json
 from nmt.messages import Say
 from nmt.model import Network, Seq2Seq, build_model
-from nmt.model.initialization import Uninitialized
+from nmt.model.build import Uninitialized
 from nmt.runs.checkpoints import inspect, load_weights, unshared
 from nmt.runs.directory import RunDirectory
 

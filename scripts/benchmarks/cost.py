@@ -14,9 +14,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
 from nmt.model.attention import NoAttention
-from nmt.model.build import build_model
+from nmt.model.build import Uninitialized, build_model
 from nmt.model.decoders import BahdanauDecoder
-from nmt.model.initialization import Uninitialized
 from nmt.model.seq2seq import Seq2Seq
 
 SHAPES = [(2, 2), (3, 2), (4, 2), (2, 3), (2, 4), (3, 3)]
