@@ -151,7 +151,7 @@ def decoding(
     plain = {(row.beam_size, row.precision): row.hypotheses for row in found if row.kernels == "plain"}
     cells, rows = [row.cells(plain) for row in found], [asdict(row) for row in found]
     if references:
-        tokenizer = tokenizer_of_run(load_run_config(found[0].run), references).tokenizer
+        tokenizer = tokenizer_of_run(load_run_config(found[0].run))
         for cell, row in zip(cells, rows, strict=True):
             row["bleu"] = bleu(Evidence(row["hypotheses"], references, tokenizer)).value
             cell["BLEU"] = f"{row['bleu']:.2f}"

@@ -84,7 +84,7 @@ def measure_web(
     torch.set_num_threads(1)
     sources, references = (lines[:sentences] for lines in read_test_set(input, reference))
     loaded = load_run(Path(run), torch.device("cpu"))
-    tokenizer = tokenizer_of_run(loaded.config, references).tokenizer
+    tokenizer = tokenizer_of_run(loaded.config)
     translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory() as scratch:

@@ -22,7 +22,7 @@ from nmt.training.gradients import Accumulation
 from nmt.training.reports import Log
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
-from nmt.training.validation import Validator
+from nmt.training.validation import Measures, Validator
 from nmt.training.world import ONE_PROCESS, Machine, World, seed_apart
 from tests.models import NO_DROPOUT
 from tests.processes import KILLED, kill_self, run_processes, try_processes
@@ -53,7 +53,7 @@ def trainer_of(configuration: Config, world: World) -> Trainer:
     torch.manual_seed(1)
     model = build_model(configuration.model, *prepared.tokenizers.sizes)
     log = Log(nowhere, silent, writes=False)
-    return Trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world))
+    return Trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world), Measures.of(configuration))
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_files_and_keys_that_a_page_names_exist(name: str) -> None:
     text = PAGES[name]
     files = re.findall(r"\b(?:nmt|tests|scripts|configs|docs)/[\w/.-]+\.(?:py|yaml|md|sh)\b", text)
     assert [path for path in files if not (ROOT / path).exists()] == []
-    known = {key for keys in keys_by_name().values() for key in keys} | {"data.encoded", "data.dataset.prepare"}
+    known = {key for keys in keys_by_name().values() for key in keys} | {"data.batching", "data.dataset.prepare"}
     keys = re.findall(r"`((?:data|tokenizer|model|training|decoding|evaluation)\.[a-z_.]+)(?:[:=][^`]*)?`", text)
     assert [key for key in keys if key not in known and key != "model.build_model"] == []
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import Mix
-from nmt.data.batching import Specials
+from nmt.data.batching import Position, Specials, training_batches
 from nmt.data.dataset import PreparedData, corpus_sha256, prepare
-from nmt.data.encoded import EncodedCorpus, Position, epoch_rows, training_batches
+from nmt.data.encoded import EncodedCorpus, epoch_rows
 from nmt.data.report import describe
 from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory

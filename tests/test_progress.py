@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import Training
-from nmt.data.encoded import Position
+from nmt.data.batching import Position
 from nmt.training.progress import Candidate, Progress, Window
 
 numbers = st.floats(allow_nan=False)

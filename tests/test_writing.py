@@ -14,6 +14,7 @@ from nmt.errors import ConfigError
 from nmt.evaluation import writing
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
 from nmt.evaluation.writing import (
+    doubts,
     language_by_script,
     lengths,
     source_length,
@@ -51,7 +52,7 @@ def test_mecab_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ConfigError, match=r"^evaluation\.bleu_tokenizer: ja-mecab needs .*'sacrebleu\[ja\]'"):
         tokenizer_of_run(chosen)
     monkeypatch.setattr(writing, "find_spec", lambda name: name)
-    assert tokenizer_of_run(chosen) == ("ja-mecab", None)
+    assert tokenizer_of_run(chosen) == "ja-mecab"
 
 
 @pytest.mark.parametrize(
@@ -89,11 +90,11 @@ def in_languages(folder: Path, source: str, target: str, tokenizer: str | None =
 
 
 def test_the_configuration_overrides_the_language(tmp_path: Path) -> None:
-    assert tokenizer_of_run(in_languages(tmp_path, "en", "zh")) == ("zh", None)
-    assert tokenizer_of_run(in_languages(tmp_path, "en", "zh", "char")) == ("char", None)
-    tokenizer, note = tokenizer_of_run(in_languages(tmp_path, "en", "xx"), CHINESE)
-    assert tokenizer == "13a" and note is not None and "set evaluation.bleu_tokenizer to zh" in note
-    assert tokenizer_of_run(in_languages(tmp_path, "zh", "xx"), ENGLISH) == ("13a", None)
+    chinese, char, other = (in_languages(tmp_path, "en", *how) for how in (("zh",), ("zh", "char"), ("xx",)))
+    assert [tokenizer_of_run(each) for each in (chinese, char, other)] == ["zh", "char", "13a"]
+    [doubt] = doubts(other, CHINESE)
+    assert "set evaluation.bleu_tokenizer to zh" in doubt
+    assert not doubts(other, ENGLISH) and not doubts(chinese, CHINESE) and not doubts(char, CHINESE)
 
 
 def test_scores_by_script(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

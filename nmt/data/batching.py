@@ -1,18 +1,27 @@
-"""Batches: which pairs stand together, and their tensors."""
+"""Batches: which pairs stand together, and their tensors.
+
+The plan of an epoch is a pure function of (lengths, budget, seed, epoch). A position (epoch, batch) is enough to
+resume. A slice of the plan is a shard.
+"""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from nmt.config.schema import Count
 from nmt.data.tokenizer import Ids, Tokenizers
 from nmt.records import Record
+
+if TYPE_CHECKING:  # PyArrow is slow to import, and a translation has no corpus
+    from nmt.data.encoded import EncodedCorpus, TrainingSet
 
 ROWS = 16
 """Batches have a multiple of this many rows where possible: matrix products of a few rows fewer would save nothing."""
@@ -163,6 +172,78 @@ def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, s
     largest = int(np.argmax(cells))
     plan[0], plan[largest] = plan[largest], plan[0]
     return plan
+
+
+# --- batches of a corpus ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Position:
+    """Position of the next training batch, from which training resumes."""
+
+    epoch: Count = 0
+    batch: Count = 0
+
+
+def training_batches(
+    corpus: "TrainingSet",
+    specials: Specials,
+    batch_tokens: int,
+    *,
+    seed: int,
+    position: Position,
+    rank: int = 0,
+    size: int = 1,
+) -> Iterator[tuple[Position, Batch]]:
+    """Endless batches from a position on, each with the position after it.
+
+    ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; the
+    position after a round is the same in all of them. So any number of processes continues from any position, and an
+    epoch has every pair exactly once.
+    """
+    batches = _batches(corpus, batch_tokens, seed, position)
+    while True:
+        dealt = list(islice(batches, size))
+        pairs, rows, _ = dealt[rank]
+        yield dealt[-1][-1], collate(*pairs.rows(rows), specials, pairs.links(rows))
+
+
+def _batches(
+    corpus: "TrainingSet", batch_tokens: int, seed: int, position: Position
+) -> "Iterator[tuple[EncodedCorpus, Rows, Position]]":
+    """The rows of endless batches, with the corpus as their epoch reads it and the position after each."""
+    epoch, first = position.epoch, position.batch
+    while True:
+        pairs = corpus.in_epoch(epoch)
+        plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, batch_tokens, seed=seed, epoch=epoch)
+        for i in range(first, len(plan)):
+            yield pairs, plan[i], Position(epoch, i + 1) if i + 1 < len(plan) else Position(epoch + 1, 0)
+        epoch, first = epoch + 1, 0
+
+
+class FirstPieces:
+    """A corpus with both sides of each pair cut to their first ``most`` pieces."""
+
+    def __init__(self, corpus: "EncodedCorpus", most: int) -> None:
+        self._corpus, self._most = corpus, most
+        self.source_lengths: Ids = np.minimum(corpus.source_lengths, most)
+        self.target_lengths: Ids = np.minimum(corpus.target_lengths, most)
+        self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
+        """Number of pairs with a longer side."""
+
+    def plan(self, batch_tokens: int) -> Plan:
+        """Batches of every pair once, by length."""
+        return plan_by_length(self.source_lengths, self.target_lengths, batch_tokens)
+
+    def batches(self, specials: Specials, plan: Sequence[Rows]) -> Iterator[Batch]:
+        """The batches of a plan. A target that is cut ends with its next piece instead of EOS."""
+        for rows in plan:
+            sources, targets = self._corpus.rows(rows)
+            batch = collate([row[: self._most] for row in sources], [row[: self._most] for row in targets], specials)
+            for place, target in enumerate(targets):
+                if len(target) > self._most:
+                    batch.target_output[place, self._most] = int(target[self._most])
+            yield batch
 
 
 def ahead(items: Iterator[Item], most: int = 4) -> Iterator[Item]:

@@ -181,7 +181,7 @@ def scoring(
     """Choose how systems are scored on a test set, and say a choice that is not obvious.
 
     ``runs`` has the configurations of the runs among the systems, by their names in messages. The first decides what is
-    not given; without runs the defaults do, and the script of the raw text.
+    not given, bins and the tokenizer of BLEU; without runs the defaults do, and the script of the raw text.
 
     Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
     """
@@ -190,7 +190,7 @@ def scoring(
         section, units = first.evaluation, (unit_of(first.data.source_language), unit_of(first.data.target_language))
     else:
         section, units = Evaluation(), (unit_of(language_by_script(sources)), unit_of(language_by_script(references)))
-    tokenizer = tokenizer_of_systems(runs, references, say, tokenizer)
+    tokenizer = tokenizer or tokenizer_of_systems(runs, references, say)
     measured, edges = lengths(sources, units[0]), edges or section.bins
     return Scoring(references, tokenizer, *units, measured, edges, section.bootstrap)
 

@@ -8,7 +8,7 @@ length.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -100,13 +100,6 @@ def source_length(unit: Unit) -> str:
 # --- the tokenizer of BLEU --------------------------------------------------------------------------------------------
 
 
-class Choice(NamedTuple):
-    """A tokenizer of BLEU, and a note for the user about it."""
-
-    tokenizer: BleuTokenizer
-    note: str | None = None
-
-
 def tokenizer_for(language: str | None) -> BleuTokenizer:
     """Choose sacreBLEU's tokenizer for a language: one that needs no other package, so that a score is the same on
     every machine."""
@@ -114,37 +107,36 @@ def tokenizer_for(language: str | None) -> BleuTokenizer:
     return DEFAULT if code is None else "zh" if code == "zh" else "char"
 
 
-def tokenizer_of_run(config: Config, references: Iterable[str] = ()) -> Choice:
+def tokenizer_of_run(config: Config) -> BleuTokenizer:
     """Choose the tokenizer of a run: ``evaluation.bleu_tokenizer``, or by the target language if that is null.
 
-    The note warns if the language suggests 13a and the script of the references does not suit it. Raises
-    ConfigError for a tokenizer that is not installed.
+    Raises ConfigError for a tokenizer that is not installed.
     """
     chosen = config.evaluation.bleu_tokenizer
     if chosen is not None:
-        return Choice(checked(chosen, "evaluation.bleu_tokenizer"))
-    tokenizer = tokenizer_for(config.data.target_language)
-    if tokenizer == DEFAULT and (seen := language_by_script(references)):
-        return Choice(
-            DEFAULT,
-            f"warning: data.target_language is '{config.data.target_language}', but the script of the references is "
-            f"that of '{seen}': BLEU's tokenizer 13a does not suit them; set evaluation.bleu_tokenizer to "
-            f"{tokenizer_for(seen)}",
-        )
-    return Choice(tokenizer)
+        return checked(chosen, "evaluation.bleu_tokenizer")
+    return tokenizer_for(config.data.target_language)
 
 
-def tokenizer_of_systems(
-    runs: Mapping[str, Config], references: Sequence[str], say: Say, chosen: BleuTokenizer | None = None
-) -> BleuTokenizer:
-    """Return the tokenizer that is ``chosen`` by ``--bleu-tokenizer``, else that of the runs, else, without runs, that
-    of the script of the references; say a choice that is not obvious. ``runs`` has configurations by their names in
-    messages.
+def doubts(config: Config, references: Iterable[str]) -> list[str]:
+    """Warn if the target language of a run suggests 13a, and the script of the references does not suit it."""
+    language = config.data.target_language
+    if config.evaluation.bleu_tokenizer is not None or tokenizer_for(language) != DEFAULT:
+        return []
+    if not (seen := language_by_script(references)):
+        return []
+    return [
+        f"warning: data.target_language is '{language}', but the script of the references is that of '{seen}': BLEU's "
+        f"tokenizer 13a does not suit them; set evaluation.bleu_tokenizer to {tokenizer_for(seen)}"
+    ]
+
+
+def tokenizer_of_systems(runs: Mapping[str, Config], references: Sequence[str], say: Say) -> BleuTokenizer:
+    """Return the tokenizer of the runs or, without runs, that of the script of the references; say a choice that is not
+    obvious. ``runs`` has configurations by their names in messages.
 
     Raises ConfigError if runs disagree, or if the tokenizer is not installed.
     """
-    if chosen is not None:
-        return checked(chosen, "--bleu-tokenizer")
     if not runs:
         language = language_by_script(references)
         tokenizer = tokenizer_for(language)
@@ -152,15 +144,14 @@ def tokenizer_of_systems(
             why = f"the script of the references is that of '{language}'"
             say(f"{why}: BLEU's tokenizer is {tokenizer} (choose another with --bleu-tokenizer)")
         return tokenizer
-    choices = {name: tokenizer_of_run(config, references) for name, config in runs.items()}
-    tokenizers = {choice.tokenizer for choice in choices.values()}
-    if len(tokenizers) > 1:
+    choices = {name: tokenizer_of_run(config) for name, config in runs.items()}
+    if len(tokenizers := set(choices.values())) > 1:
         raise ConfigError(
-            *(f"{name}: BLEU's tokenizer is {choice.tokenizer}" for name, choice in choices.items()),
+            *(f"{name}: BLEU's tokenizer is {choice}" for name, choice in choices.items()),
             "scores by different tokenizers cannot be compared; choose one with nmt-evaluate --bleu-tokenizer",
         )
-    for note in dict.fromkeys(choice.note for choice in choices.values() if choice.note):
-        say(note)
+    for doubt in dict.fromkeys(each for config in runs.values() for each in doubts(config, references)):
+        say(doubt)
     return tokenizers.pop()
 
 

@@ -16,6 +16,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import Scoring, SystemScores, scoring
 from nmt.evaluation.figures.length_curve import About
+from nmt.evaluation.writing import checked
 from nmt.files import printable, run_name
 from nmt.messages import Say, silent
 from nmt.runs.directory import LENGTH, WITHOUT_EFFECT, RunDirectory, changes_to, is_one_of, say_precisions
@@ -125,6 +126,7 @@ class Systems:
         :func:`~nmt.evaluation.by_length.scoring`."""
         runs = {f"{entry.name}={entry.system}": entry.config for entry in self.entries if entry.config is not None}
         say_precisions([RunDirectory(entry.path) for entry in self.entries if entry.config is not None], self.say)
+        tokenizer = tokenizer and checked(tokenizer, "--bleu-tokenizer")
         return scoring(runs, self.sources, self.references, self.say, edges, tokenizer)
 
     @cached_property

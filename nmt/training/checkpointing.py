@@ -1,17 +1,20 @@
-"""Checkpoints of a run in training: which are saved, kept, repaired and averaged."""
+"""Checkpoints of a run in training: which are saved, kept, repaired and averaged, and from which a run may go on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 
+from nmt.config import Config
 from nmt.config.schema import Training
-from nmt.errors import CheckpointError, FileError
+from nmt.errors import CheckpointError, ConfigError, FileError
 from nmt.evaluation.metrics import format_values
-from nmt.messages import Caution
+from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
 from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unshared
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, changes_to, is_one_of, read_manifest
+from nmt.runs.log import read_metrics
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
@@ -150,3 +153,45 @@ def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
         return Progress.from_json(state)
     except ValueError:
         raise CheckpointError(f"{run.checkpoints / checkpoint / 'training.json'}: not the progress of a run") from None
+
+
+def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], say: Say) -> tuple[str, Progress]:
+    """The checkpoint from which a run continues up to ``updates``, and its progress.
+
+    Raises ConfigError for fewer updates than it has made, and for other text or tokenizers, by :func:`facts_of` it,
+    than it began with, that of BLEU among them: the scores of the checkpoints would not be comparable.
+    """
+    before, keys = read_manifest(run), ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
+    if changed := [key for key in keys if before.get(key) != facts[key]]:
+        raise ConfigError(
+            *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
+            "the text, or its language, has changed; restore it, or train another run, into a new --output",
+        )
+    checkpoint = run.resumable(say)
+    progress = saved_progress(run, checkpoint)
+    refuse_fewer_updates(updates, progress)
+    return checkpoint, progress
+
+
+def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
+    """Whether a run that has come as far as ``progress`` is trained, averaged, and scored as ``config`` wants it.
+
+    Raises FileError for a manifest that cannot be read.
+    """
+    if not progress.finished(config.training) or not run.has("best"):
+        return False
+    if any(is_one_of(change.key, ("decoding", "evaluation")) for change in changes_to(read_manifest(run), config)):
+        return False
+    last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}
+    if config.data.test is not None:
+        written = run.test_hypotheses.exists() and run.test_scores.exists()
+        return written and last.get("test") == progress.update
+    averaged = config.training.average > 1 and len(progress.kept) > 1
+    return not averaged or last.get("average") == progress.update
+
+
+def refuse_fewer_updates(updates: int, progress: Progress) -> None:
+    """Raise ConfigError if a run has already made more ``updates`` than the configuration allows."""
+    if updates < progress.update:
+        problem = f"training.updates: {updates}, but the run has already made {progress.update}"
+        raise ConfigError(f"{problem}; use {progress.update} or more, or train another run, into a new --output")

@@ -15,14 +15,15 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData, prepare, try_cache
 from nmt.data.report import table
 from nmt.device import peak_memory, timed
-from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, Detail, Result, Say, duration
 from nmt.runs.directory import RunDirectory
 from nmt.runs.log import read_metrics
-from nmt.training import opening, train
+from nmt.training import train
+from nmt.training.checkpointing import resumed_progress
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
+from nmt.training.validation import Measures
 from nmt.training.world import set_up
 from nmt.translation.searching import lines_for
 
@@ -40,7 +41,8 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
 
     Raises the errors of training.
     """
-    run = RunDirectory(opening.find_run(config, resume=resume, overwrite=overwrite))
+    run = RunDirectory(train.find_run(config, resume=resume, overwrite=overwrite))
+    measures = Measures.of(config)
     try_cache(config.data)
     if run.path.exists():
         with run.locked(say):  # raises if another process trains there
@@ -59,12 +61,13 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         if resume:
             training = short.training.model_copy(update={"start_from": None})
             short = short.model_copy(update={"training": training})
-            facts = opening.facts_of(config, whole, tokenizer_of_run(config).tokenizer)
-            _, done = opening.resumed_progress(run, config.training.updates, facts, say)
+            facts = train.facts_of(config, whole, measures.bleu_tokenizer)
+            _, done = resumed_progress(run, config.training.updates, facts, say)
             say(f"{run.path} can be resumed after update {done.update}")
         say("rehearsing updates, validation and test on the longest sentences")
         hardest = _hardest(config, whole, device)
-        trainer = train.train_on(hardest, short, RunDirectory(short.output or ""), machine, say=rehearse)
+        rehearsed = RunDirectory(short.output or "")
+        trainer = train.train_on(hardest, short, rehearsed, machine, measures, say=rehearse)
         assert trainer is not None
         rate = speed(trainer, WARM_UPS if device.type == "cuda" else 0)
         metrics = read_metrics(trainer.checkpointing.run.metrics)

@@ -10,9 +10,8 @@ import numpy as np
 from pydantic import Field, TypeAdapter
 
 from nmt.config.schema import Count, PlateauSchedule, Training
-from nmt.data.batching import plan_by_length
+from nmt.data.batching import Position, plan_by_length
 from nmt.data.dataset import PreparedData
-from nmt.data.encoded import Position
 from nmt.errors import ConfigError
 from nmt.evaluation.metrics import METRICS
 

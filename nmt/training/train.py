@@ -1,31 +1,49 @@
 """From a configuration to a trained and scored run."""
 
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict
+from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from nmt.config import Config
+from nmt import __version__
+from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
-from nmt.errors import Stopped
-from nmt.evaluation.alignment import gold_pairs
+from nmt.data.tokenizer import Tokenizers
+from nmt.device import format_of, name_of
+from nmt.errors import ConfigError, FileError, Stopped
 from nmt.evaluation.by_length import scoring
-from nmt.evaluation.metrics import format_values
-from nmt.evaluation.writing import source_length, tokenizer_of_run
+from nmt.evaluation.metrics import format_values, metric_of
+from nmt.evaluation.writing import doubts, source_length
 from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
 from nmt.model import build_model
 from nmt.runs.checkpoints import load_weights
-from nmt.runs.directory import RunDirectory, read_manifest
+from nmt.runs.directory import (
+    RunDirectory,
+    as_yaml,
+    changes_to,
+    existing_run_error,
+    flat,
+    read_manifest,
+    refuse_other_config,
+    refuse_other_parts,
+    run_directory,
+)
 from nmt.runs.loading import start
-from nmt.runs.log import best_validation, read_metrics
-from nmt.training.opening import facts_of, find_run, open_run, refuse_unequal
+from nmt.runs.log import best_validation, cut_metrics, read_metrics
+from nmt.training.checkpointing import is_finished, resumed_progress
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
 from nmt.training.trial import Trial, choose_kernels, choose_precision
+from nmt.training.validation import Measures
 from nmt.training.world import ONE_PROCESS, Machine, World, in_turn, on_writer, set_up, share_tensors
 from nmt.translation.translator import CheckStop
 
@@ -73,11 +91,13 @@ def train(
         raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")
     say = say if world.writes else silent
     path = on_writer(world, lambda: find_run(config, resume=resume, overwrite=overwrite))
-    run, machine = RunDirectory(path), set_up(config, world)
+    run, machine, measures = RunDirectory(path), set_up(config, world), Measures.of(config)
     prepared = in_turn(world, lambda: prepare(config, say, own=run.path if resume else None))
     if not resume:
         say(table(prepared.report))
-    train_on(prepared, config, run, machine, resume=resume, overwrite=overwrite, say=say, stop_request=stop_request)
+    train_on(
+        prepared, config, run, machine, measures, resume=resume, overwrite=overwrite, say=say, stop_request=stop_request
+    )
     return run.path
 
 
@@ -86,6 +106,7 @@ def train_on(
     config: Config,
     run: RunDirectory,
     machine: Machine,
+    measures: Measures,
     *,
     resume: bool = False,
     overwrite: bool = False,
@@ -95,9 +116,7 @@ def train_on(
     """Train on prepared data, with the arguments and errors of :func:`train`; return the trainer, None if the run was
     finished before."""
     world = machine.world
-    bleu_tokenizer, note = tokenizer_of_run(config, [pair.target for pair in prepared.validation_pairs])
-    gold = gold_pairs(config.evaluation.gold)
-    facts = facts_of(config, prepared, bleu_tokenizer)
+    facts = facts_of(config, prepared, measures.bleu_tokenizer)
     refuse_unequal(world, facts)
     begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
     torch.manual_seed(config.seed)
@@ -125,9 +144,9 @@ def train_on(
             _say_results(run, say)
             return None
         log = Log(run, say, purge=update + 1 if resume else None, writes=world.writes)
-        if note is not None:
-            say(note)
-        trainer = Trainer(config, prepared, model, run, log, machine, bleu_tokenizer, gold)
+        for doubt in doubts(config, [pair.target for pair in prepared.validation_pairs]):
+            say(doubt)
+        trainer = Trainer(config, prepared, model, run, log, machine, measures)
         for line in summary(config.training, prepared, model, machine, trainer.extent):
             say(line)
         if resume:
@@ -140,6 +159,115 @@ def train_on(
         score_test(config, prepared, run, trainer, check_stop)
         _say_results(run, say)
     return trainer
+
+
+# --- the start of a run: refused, created, or opened to resume --------------------------------------------------------
+
+
+def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
+    """Return the path of the run directory. Checks directory, metric and ``start_from`` before the slow preparation;
+    with ``resume``, also that the configuration is the run's."""
+    metric_of(config.training.validation.metric)
+    run = run_directory(config, resume=resume, overwrite=overwrite)
+    if not resume:
+        refuse_other_parts(config)
+    else:
+        refuse_other_config(run, config)
+    return str(run.path)
+
+
+def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dict[str, Any]:
+    """The configuration, software and data of a run: the same in all of its processes."""
+    packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
+    return {
+        "versions": {
+            "nmt-attention": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
+        "config": config.model_dump(mode="json"),
+        "seed": config.seed,
+        "corpus_sha256": prepared.corpus_sha256,
+        "tokenizer_sha256": prepared.tokenizers.sha256,
+        "bleu_tokenizer": bleu_tokenizer,
+    }
+
+
+def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError, in all processes, that lists what differs between the facts of two."""
+    mine = flat(facts)
+    (first, first_host), *others = world.gather([mine, platform.node()])
+    differences = [
+        f"{key.removeprefix('config.')}: {as_yaml(first.get(key))} in rank 0 on {first_host}, "
+        f"{as_yaml(other.get(key))} in rank {rank} on {host}"
+        for rank, (other, host) in enumerate(others, 1)
+        for key in sorted(first.keys() | other.keys())
+        if first.get(key) != other.get(key)
+    ]
+    if differences:
+        raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
+
+
+def open_run(
+    run: RunDirectory,
+    config: Config,
+    prepared: PreparedData,
+    facts: Mapping[str, Any],
+    machine: Machine,
+    say: Say,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> tuple[int, bool]:
+    """Create the directory of a run, or repair that of a run that continues; return the updates made, and whether
+    nothing is left to do. The manifest has the ``facts``, and the hardware at the start."""
+    manifest = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        **facts,
+        "device": name_of(machine.device),
+        "precision": format_of(machine.precision),
+        "processes": machine.world.size,
+        "threads": torch.get_num_threads(),
+        "changes": [],
+    }
+    if resume:
+        return _reopen(run, config, prepared.tokenizers, manifest, say)
+    if overwrite:
+        run.remove()
+    elif run.exists:  # another process has made it since the first check
+        raise existing_run_error(run)
+    run.create(config, prepared.tokenizers, prepared.report, manifest)
+    return 0, False
+
+
+def _reopen(
+    run: RunDirectory, config: Config, tokenizers: Tokenizers, manifest: dict[str, Any], say: Say
+) -> tuple[int, bool]:
+    before, processes = read_manifest(run), manifest["processes"]
+    whole, progress = resumed_progress(run, config.training.updates, manifest, say)
+    if (began := before.get("processes", processes)) != processes:
+        accumulation = config.training.accumulation
+        batches = f"{accumulation * processes} batches from now on (training.accumulation {accumulation} x {processes})"
+        say(f"processes: {began} when the run began, {processes} now; each update has {batches}")
+    if whole == "previous":
+        run.fall_back()
+    finished = is_finished(run, config, progress)
+    if finished:
+        try:
+            run.weights("best")
+        except FileError:  # it is replaced, and the results are made again
+            finished = False
+    if not finished:
+        for path in (run.metrics, run.samples):  # later lines, and results that are made again
+            cut_metrics(path, {"train": progress.update, "validation": progress.validated})
+    new = changes_to(before, config, progress.update)
+    for change in new:
+        say(str(change))
+    changes = before["changes"] + [asdict(each) for each in new]
+    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
+    write_json(run.manifest, before | {"config": manifest["config"], "changes": changes})
+    tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
+    return progress.update, finished
 
 
 # --- after the last update --------------------------------------------------------------------------------------------
@@ -163,7 +291,7 @@ def score_test(
     hypotheses = validator.translate(sources, validator.of_test, torch.float32, what, check_stop)
     if not world.writes:
         return
-    how = scoring({run.path.name: config}, sources, references, log.say)
+    how = scoring({run.path.name: config}, sources, references, log.say, tokenizer=validator.measures.bleu_tokenizer)
     system = how.score(run.path.name, hypotheses)
     write_text(run.test_hypotheses, "".join(f"{line}\n" for line in hypotheses))
     write_json(run.test_scores, system.as_dict() | {"binned_by": source_length(how.source_unit)})

@@ -9,12 +9,9 @@ import torch
 from torch.nn.utils import clip_grad_norm_
 
 from nmt.config import Config
-from nmt.config.schema import BleuTokenizer
-from nmt.data.batching import Batch, Specials, ahead
+from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
 from nmt.data.dataset import PreparedData
-from nmt.data.encoded import Position, training_batches
 from nmt.errors import CheckpointError, Stopped
-from nmt.evaluation.alignment import GoldPairs
 from nmt.messages import Caution, progress_bar
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
@@ -24,7 +21,7 @@ from nmt.training.objective import objective_of
 from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress, Update
 from nmt.training.reports import Log, Reports
-from nmt.training.validation import Validator
+from nmt.training.validation import Measures, Validator
 from nmt.training.world import Machine, seed_apart, stop_together
 from nmt.translation.translator import CheckStop, never_stop
 
@@ -43,8 +40,7 @@ class Trainer:
         run: RunDirectory,
         log: Log,
         machine: Machine,
-        bleu_tokenizer: BleuTokenizer = "13a",
-        gold: GoldPairs | None = None,
+        measures: Measures,
     ) -> None:
         self.training = config.training
         self.seed, self.log = config.seed, log
@@ -52,7 +48,7 @@ class Trainer:
         self.model, self.machine = model.to(machine.device), machine
         self.device, self.world = machine.device, machine.world
         objective = objective_of(config.model.attention, self.training, model, self.specials)
-        self.validator = Validator(self.training, config.decoding, prepared, model, log, machine, bleu_tokenizer, gold)
+        self.validator = Validator(self.training, config.decoding, prepared, model, log, machine, measures)
         self.accumulation = Accumulation(model, machine, self.training.accumulation)
         self.gradients = gradients_on(model, objective, self.specials, machine)
         self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
@@ -69,22 +65,27 @@ class Trainer:
 
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
+        groups = self.groups()
         try:
-            groups = self.groups()
             with progress_bar("training", self.training.updates, "updates", self.progress.update) as bar:
                 while True:
+                    # validate, save checkpoints, and stop where it is time to
                     if self.progress.validation_due(self.training):
                         self.validate(check_stop)
                     if self.progress.finished(self.training):
                         break
                     stop_together(self.world, check_stop)
+
+                    # make one update with the next batches
                     seed_apart(self.world, self.seed, self.progress.update)
                     started = time.perf_counter()
                     batches, after = next(groups)
-                    update = self.update(batches)
+                    made = self.update(batches)
                     seconds = time.perf_counter() - started
-                    self.progress = self.progress.updated(update, after, seconds, self.training.log_every)
-                    self.reports.update(self.progress, update, bar)
+
+                    # count it, log it
+                    self.progress = self.progress.updated(made, after, seconds, self.training.log_every)
+                    self.reports.update(self.progress, made, bar)
                     if self.progress.save_due(self.training):
                         self.save()
         except Stopped:
@@ -94,13 +95,18 @@ class Trainer:
 
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
-        tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
-        nll, halved = self.accumulation.forward_backward(self.gradients, batches, tokens, self.progress, self.log.say)
-        norm = clip_grad_norm_(self.model.parameters(), self.training.clip or math.inf)
+        # set the learning rate of this update
         base, number = self.training.optimizer.learning_rate, self.progress.update + 1
         rate = learning_rate(self.training.schedule, base, number, scale=self.progress.scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+
+        # forward and backward, batch by batch; again in halves where memory is too small
+        tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
+        nll, halved = self.accumulation.forward_backward(self.gradients, batches, tokens, self.progress, self.log.say)
+
+        # clip the gradient, and step unless it is not finite
+        norm = clip_grad_norm_(self.model.parameters(), self.training.clip or math.inf)
         gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU
         # each process computes the norm, and near the limit of fp32 two machines may round to either side
         skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))

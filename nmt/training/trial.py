@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.data.batching import Batch, Specials
+from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.dataset import PreparedData
-from nmt.data.encoded import Position, training_batches
 from nmt.device import FORMATS, format_of, name_of, out_of_memory, timed
 from nmt.messages import Caution, Say, progress_bar
 from nmt.model import Seq2Seq

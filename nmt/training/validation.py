@@ -2,20 +2,23 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from typing import Self
 
 import torch
 
 from nmt import fast
+from nmt.config import Config
 from nmt.config.schema import BleuTokenizer, Decoding, Training
-from nmt.data.batching import Rows, Specials
+from nmt.data.batching import FirstPieces, Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
-from nmt.data.encoded import FirstPieces
 from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError
-from nmt.evaluation.alignment import GoldPairs, likeliest_links, score_alignments
+from nmt.evaluation.alignment import GoldPairs, gold_pairs, likeliest_links, score_alignments
 from nmt.evaluation.metrics import Evidence, scores_of
+from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, counted, progress_bar
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
@@ -29,6 +32,20 @@ from nmt.translation.translator import CheckStop, Translator, never_stop
 
 FILMED, LONGEST_FILMED = 5, 40
 """Sentences whose attention is filmed, the first of up to so many pieces of either side."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What translations of the validation set are measured by, beside the loss."""
+
+    bleu_tokenizer: BleuTokenizer
+    gold: GoldPairs | None
+    """Pairs with gold links, for the alignment error rate."""
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Read them. Raises ConfigError for a tokenizer that is not installed, DataError for unusable links."""
+        return cls(tokenizer_of_run(config), gold_pairs(config.evaluation.gold))
 
 
 class Validator:
@@ -45,10 +62,9 @@ class Validator:
         model: Seq2Seq,
         log: Log,
         machine: Machine,
-        bleu_tokenizer: BleuTokenizer,
-        gold: GoldPairs | None,
+        measures: Measures,
     ) -> None:
-        self.validation, self.bleu_tokenizer, self.gold = training.validation, bleu_tokenizer, gold
+        self.validation, self.measures = training.validation, measures
         self.corpus = FirstPieces(prepared.validation, decoding.max_source)
         self.plan = self.corpus.plan(training.batch_tokens)
         self.pairs = prepared.validation_pairs[: self.validation.sentences]
@@ -80,7 +96,7 @@ class Validator:
         except NmtError as error:
             self.log.say(Caution(f"validation at update {update}: {error}"))
             hypotheses, translated = [""] * len(references), False
-        evidence = Evidence(hypotheses, references, self.bleu_tokenizer, loss, self.alignment_error_rate())
+        evidence = Evidence(hypotheses, references, self.measures.bleu_tokenizer, loss, self.alignment_error_rate())
         scores = {name: score.value for name, score in scores_of(evidence).items()}
         if translated and samples and hypotheses and self.world.writes:
             self._show(update, hypotheses)
@@ -125,11 +141,12 @@ class Validator:
 
     def alignment_error_rate(self) -> float | None:
         """AER of the likeliest source word of each target word; None without gold links or attention."""
-        if self.gold is None or not self.model.attends:
+        gold = self.measures.gold
+        if gold is None or not self.model.attends:
             return None
         with evaluating(self.model):
-            links = in_shares(self.world, self.gold.pairs, self._links)
-        return score_alignments(self.gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
+            links = in_shares(self.world, gold.pairs, self._links)
+        return score_alignments(gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
 
     def _links(self, pairs: Sequence[Pair]) -> list[list[tuple[int, int]]]:
         """The likeliest links of each pair, as JSON holds them."""

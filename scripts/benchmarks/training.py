@@ -15,9 +15,8 @@ from benchmarks.measuring import large_product_rate, peak_memory, seconds
 from benchmarks.systems import VOCABULARY, reference
 from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
-from nmt.data.batching import Batch, Specials
+from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
-from nmt.data.encoded import Position
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision, synchronize
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
@@ -26,6 +25,7 @@ from nmt.training.objective import teacher_forcing
 from nmt.training.optimizer import build_optimizer
 from nmt.training.reports import Log
 from nmt.training.trainer import Trainer
+from nmt.training.validation import Measures
 from nmt.training.world import Machine
 
 Groups = Iterator[tuple[list[Batch], Position]]
@@ -200,7 +200,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     machine = Machine(device, precision, config.kernels)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunDirectory(scratch)
-        trainer = Trainer(config, prepared, model, run, Log(run, lambda _: None), machine)
+        trainer = Trainer(config, prepared, model, run, Log(run, lambda _: None), machine, Measures.of(config))
         rate = large_product_rate(device, precision)
         _warm(trainer, trainer.groups(), device)
         start = trainer.progress

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from nmt.config import Config
-from nmt.data.batching import Batch, collate
+from nmt.data.batching import Batch, Position, collate
 from nmt.data.dataset import prepare
-from nmt.data.encoded import Position
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.progress import Update, ValidationResult
 from nmt.training.reports import Log
 from nmt.training.trainer import Trainer
+from nmt.training.validation import Measures
 from nmt.training.world import Machine
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import SearchOptions
@@ -46,7 +46,7 @@ def make(folder: Path, tmp_path: Path) -> Make:
         run.path.mkdir()
         log = Log(run, (said if said is not None else []).append)
         machine = Machine(torch.device("cpu"), torch.float64, configuration.kernels)
-        return Trainer(configuration, prepared, model, run, log, machine)
+        return Trainer(configuration, prepared, model, run, log, machine, Measures.of(configuration))
 
     return make
 

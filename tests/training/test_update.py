@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.config import Config
-from nmt.data.batching import Batch
-from nmt.data.encoded import Position
+from nmt.data.batching import Batch, Position
 from nmt.errors import CheckpointError
 from nmt.messages import shown_on
 from nmt.runs.directory import RunDirectory
