@@ -15,9 +15,9 @@ from nmt.model import Seq2Seq
 from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unshared
 from nmt.runs.directory import RunDirectory, changes_to, is_one_of, read_manifest
 from nmt.runs.log import read_metrics
-from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
+from nmt.training.update import load_moments, saved_moments
 from nmt.training.world import Machine, on_writer, share_tensors
 
 

@@ -31,7 +31,7 @@ from nmt.training.world import Machine
 
 
 class Log:
-    """Writes measurements to ``metrics.jsonl`` and TensorBoard, and messages to the user.
+    """Writes measurements to ``metrics.jsonl`` and TensorBoard, and says how training goes.
 
     After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process ``writes``.
     All methods raise CheckpointError if a file cannot be written.
@@ -47,6 +47,7 @@ class Log:
             GrowingFile(path if writes else Path(os.devnull)) for path in (run.metrics, run.samples, events)
         )
         self._film = run.film
+        self._heading = True  # the next row of the table of validations needs one
         self._metrics.write(b"")  # a run has this file from the start
         self._records = RecordWriter(self._events)  # PyTorch's own writes in another thread, where errors are lost
         self._event(0, file_version="brain.Event:2")
@@ -65,6 +66,52 @@ class Log:
         for name, value in values.items():
             if isinstance(value, int | float):
                 self._event(step, summary=scalars.scalar(f"{split}/{name}", value))
+
+    def update(self, progress: Progress, made: Update, training: Training, bar: Step) -> None:
+        """Show an update, which ``progress`` counts; at the end of a window, record all of its updates."""
+        window = progress.window
+        bar.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
+        bar.advance()
+        if not progress.report_due(training):
+            return
+        self.record(
+            progress.update,
+            "train",
+            loss=window.mean,
+            perplexity=math.exp(min(window.mean, 700)),
+            target_tokens_per_second=window.rate,
+            seconds=progress.seconds,
+            learning_rate=made.learning_rate,
+            gradient_norm=made.gradient_norm,
+            epoch=progress.epoch,
+            skipped=progress.skipped,
+            halved=progress.halved,
+        )
+        place = f"update {progress.update}/{training.updates}  epoch {progress.epoch}"
+        self.say(Detail(f"{place}  loss {window.mean:.3f}  {window.rate:,.0f} target tokens/s"))
+
+    def validation(self, progress: Progress, result: ValidationResult, extent: Extent, *, best: bool) -> None:
+        """Record a validation, and say it as a row of a table."""
+        self.record(progress.update, "validation", **result.as_dict(), best=best)
+        cells = [("update", 9, f"{progress.update:,}"), ("epochs", 7, f"{extent.read(progress):.2f}")]
+        for name, value in result.scores.items():
+            metric = METRICS[name]
+            cells.append((metric.label, max(len(metric.label), 5) + 1, metric.format(value)))
+        cells.append(("time", 8, duration(result.seconds)))
+        if self._heading:
+            self.say(" ".join(["validation", *(name.rjust(width) for name, width, _ in cells)]))
+            self._heading = False
+        row = " ".join(["validation", *(text.rjust(width) for _, width, text in cells)])
+        self.say(f"{row}  best" if best else row)
+
+    def end(self, progress: Progress, training: Training) -> None:
+        """Say why training has ended early, if it has."""
+        if not progress.complete(training) and progress.best is not None:
+            name = METRICS[training.validation.metric].label
+            why = f"the validation {name} has not improved in {progress.waited} validations"
+            best = f"the best is that of update {progress.best.update}"
+            after = f"stopped early after update {progress.update}"
+            self.say(f"{after}: {why} (training.validation.patience); {best}")
 
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
@@ -108,63 +155,6 @@ class GrowingFile:
                 sync(self.path)
         except OSError as error:
             raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
-
-
-class Reports:
-    """Records how training goes, and says it."""
-
-    def __init__(self, training: Training, extent: Extent, log: Log) -> None:
-        self.training = training
-        self.extent = extent
-        self.log = log
-        self._heading = True
-        """Whether the next row of the table of validations needs a heading."""
-
-    def update(self, progress: Progress, made: Update, bar: Step) -> None:
-        """Show an update, which ``progress`` counts; at the end of a window, record all of its updates."""
-        window = progress.window
-        bar.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
-        bar.advance()
-        if not progress.report_due(self.training):
-            return
-        self.log.record(
-            progress.update,
-            "train",
-            loss=window.mean,
-            perplexity=math.exp(min(window.mean, 700)),
-            target_tokens_per_second=window.rate,
-            seconds=progress.seconds,
-            learning_rate=made.learning_rate,
-            gradient_norm=made.gradient_norm,
-            epoch=progress.epoch,
-            skipped=progress.skipped,
-            halved=progress.halved,
-        )
-        place = f"update {progress.update}/{self.training.updates}  epoch {progress.epoch}"
-        self.log.say(Detail(f"{place}  loss {window.mean:.3f}  {window.rate:,.0f} target tokens/s"))
-
-    def validation(self, progress: Progress, result: ValidationResult, *, best: bool) -> None:
-        """Record a validation, and say it as a row of a table."""
-        self.log.record(progress.update, "validation", **result.as_dict(), best=best)
-        cells = [("update", 9, f"{progress.update:,}"), ("epochs", 7, f"{self.extent.read(progress):.2f}")]
-        for name, value in result.scores.items():
-            metric = METRICS[name]
-            cells.append((metric.label, max(len(metric.label), 5) + 1, metric.format(value)))
-        cells.append(("time", 8, duration(result.seconds)))
-        if self._heading:
-            self.log.say(" ".join(["validation", *(name.rjust(width) for name, width, _ in cells)]))
-            self._heading = False
-        row = " ".join(["validation", *(text.rjust(width) for _, width, text in cells)])
-        self.log.say(f"{row}  best" if best else row)
-
-    def end(self, progress: Progress) -> None:
-        """Say why training has ended early, if it has."""
-        if not progress.complete(self.training) and progress.best is not None:
-            name = METRICS[self.training.validation.metric].label
-            why = f"the validation {name} has not improved in {progress.waited} validations"
-            best = f"the best is that of update {progress.best.update}"
-            after = f"stopped early after update {progress.update}"
-            self.log.say(f"{after}: {why} (training.validation.patience); {best}")
 
 
 def number_of(count: int, noun: str) -> str:

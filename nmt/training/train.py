@@ -40,9 +40,9 @@ from nmt.runs.directory import (
 from nmt.runs.loading import start
 from nmt.runs.log import best_validation, cut_metrics, read_metrics
 from nmt.training.checkpointing import is_finished, resumed_progress
+from nmt.training.gradients import Trial, choose_kernels, choose_precision
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
-from nmt.training.trial import Trial, choose_kernels, choose_precision
 from nmt.training.validation import Measures
 from nmt.training.world import ONE_PROCESS, Machine, World, in_turn, on_writer, set_up, share_tensors
 from nmt.translation.translator import CheckStop
@@ -123,8 +123,8 @@ def train_on(
     model = build_model(config.model, *prepared.tokenizers.sizes)
     if (other := config.training.start_from) is not None and not resume:
         facts["start_from"] = on_writer(world, lambda: start(model, other, say))
-    if world.size > 1:  # the same weights in all processes: another processor may have rounded otherwise
-        model.load_state_dict(share_tensors(world, model.state_dict))
+    for tensor in model.state_dict().values():  # another processor may have rounded otherwise
+        world.broadcast(tensor)
     trial = Trial(model, config, prepared)
     machine = choose_precision(config.precision, machine, begun, trial, say)
     machine = choose_kernels(machine, trial, say)

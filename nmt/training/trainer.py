@@ -16,11 +16,11 @@ from nmt.messages import Caution, progress_bar
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing
-from nmt.training.gradients import Accumulation, gradients_on
+from nmt.training.gradients import gradients_on
 from nmt.training.objective import objective_of
-from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress, Update
-from nmt.training.reports import Log, Reports
+from nmt.training.reports import Log
+from nmt.training.update import Accumulation, build_optimizer, learning_rate
 from nmt.training.validation import Measures, Validator
 from nmt.training.world import Machine, seed_apart, stop_together
 from nmt.translation.translator import CheckStop, never_stop
@@ -45,16 +45,16 @@ class Trainer:
         self.training = config.training
         self.seed, self.log = config.seed, log
         self.prepared, self.specials = prepared, Specials.of(prepared.tokenizers)
-        self.model, self.machine = model.to(machine.device), machine
-        self.device, self.world = machine.device, machine.world
+        self.model, self.device, self.world = model.to(machine.device), machine.device, machine.world
+        # what an update takes
         objective = objective_of(config.model.attention, self.training, model, self.specials)
-        self.validator = Validator(self.training, config.decoding, prepared, model, log, machine, measures)
-        self.accumulation = Accumulation(model, machine, self.training.accumulation)
         self.gradients = gradients_on(model, objective, self.specials, machine)
+        self.accumulation = Accumulation(model, machine, self.training.accumulation)
         self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
+        # what stands between updates
+        self.validator = Validator(self.training, config.decoding, prepared, model, log, machine, measures)
         self.checkpointing = Checkpointing(self.training, run, model, self.optimizer, machine, log)
         self.extent = Extent.of(self.training, prepared, machine.world.size)
-        self.reports = Reports(self.training, self.extent, log)
         self.progress = Progress(batch_tokens=self.training.batch_tokens)
 
     # --- the loop -----------------------------------------------------------------------------------------------------
@@ -85,13 +85,13 @@ class Trainer:
 
                     # count it, log it
                     self.progress = self.progress.updated(made, after, seconds, self.training.log_every)
-                    self.reports.update(self.progress, made, bar)
+                    self.log.update(self.progress, made, self.training, bar)
                     if self.progress.save_due(self.training):
                         self.save()
         except Stopped:
             self.save()
             raise
-        self.reports.end(self.progress)
+        self.log.end(self.progress, self.training)
 
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
@@ -123,7 +123,7 @@ class Trainer:
         result = self.validator(self.progress.update, check_stop=check_stop)
         before = self.progress
         self.progress = before.judged(result.merit(self.training.validation.metric), self.training)
-        self.reports.validation(self.progress, result, best=self.progress.best is not before.best)
+        self.log.validation(self.progress, result, self.extent, best=self.progress.best is not before.best)
         self.checkpointing.save_best(before, self.progress)
         # while updates are skipped, ``last`` keeps the weights from before them
         if not self.progress.skipped_in_a_row or self.progress.finished(self.training):

@@ -12,7 +12,6 @@ from nmt.config.schema.base import *
 from nmt.config.schema.data import *
 from nmt.config.schema.model import *
 from nmt.config.schema.network import *
-from nmt.config.schema.optimizer import *
 from nmt.config.schema.recurrent import *
 from nmt.config.schema.run import *
 from nmt.config.schema.training import *
