@@ -18,8 +18,10 @@ TEST_JOBS ?= 2
 PARALLEL = -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 BIN := $(VENV)/bin
+# what the toolkit needs; what its tests and the book need besides
 READY := $(VENV)/.ready
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+TOOLS := $(VENV)/.tools
+PIP = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
 
 .PHONY: help demo textbook benchmark torture docs test test-all test-lowest test-package audit mutation lint format figure clean distclean
 .DELETE_ON_ERROR:
@@ -38,6 +40,11 @@ $(READY): pyproject.toml constraints.txt
 	@echo "installing PyTorch (large: minutes)"
 	@$(PIP) "$$(grep ^torch== constraints.txt)"
 	@echo "installing the toolkit and everything else it needs"
+	@$(PIP) --editable .
+	@touch $@
+
+$(TOOLS): $(READY)
+	@echo "installing what the tests and the book need"
 	@$(PIP) --editable '.[dev,docs]'
 	@touch $@
 
@@ -83,27 +90,27 @@ data/demo-short/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_lang
 benchmark: $(READY) ## training speed, relative to the matrix products of this CPU (ARGS=... goes to scripts/benchmark.py)
 	@$(BIN)/python scripts/benchmark.py $(ARGS)
 
-torture: $(READY) ## fault injection, hostile input and reproducibility, ten times each where chance has a part (ARGS=... goes to pytest)
+torture: $(TOOLS) ## fault injection, hostile input and reproducibility, ten times each where chance has a part (ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest -n $(TEST_JOBS) tests/torture --times 10 $(ARGS)
 
-docs: $(READY) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
+docs: $(TOOLS) ## build the book: build/docs/index.html; warnings and dead links are errors (ARGS=... goes to sphinx-build)
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env -d build/doctrees docs build/docs $(ARGS)
 	@echo "the book: build/docs/index.html"
 
-test: $(READY) ## all tests except slow ones, TEST_JOBS at a time (2; ARGS=... goes to pytest)
+test: $(TOOLS) ## all tests except slow ones, TEST_JOBS at a time (2; ARGS=... goes to pytest)
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
-test-all: $(READY) ## all tests
+test-all: $(TOOLS) ## all tests
 	@$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-test-lowest: $(READY) ## the tests, with the lowest versions of all packages that the project supports
+test-lowest: $(TOOLS) ## the tests, with the lowest versions of all packages that the project supports
 	@$(PYTHON) -m venv $(VENV)-lowest
 	@$(BIN)/python scripts/lowest_versions.py > $(VENV)-lowest/constraints.txt
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check "$$(grep ^torch== constraints.txt)"
 	@$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check -c $(VENV)-lowest/constraints.txt --editable '.[dev]'
 	@$(VENV)-lowest/bin/python -m pytest $(PARALLEL) -W ignore::DeprecationWarning $(ARGS)
 
-test-package: $(READY) ## build the package, install it into an empty environment, train and translate from there
+test-package: $(TOOLS) ## build the package, install it into an empty environment, train and translate from there
 	@$(BIN)/python scripts/try_package.py
 
 audit: ## check the packages of constraints.txt for known vulnerabilities (asks the package index; ARGS=... goes to pip-audit)
@@ -114,7 +121,7 @@ audit: ## check the packages of constraints.txt for known vulnerabilities (asks 
 # MUTATE: modules or folders; TESTS: the tests that have to notice. A copy of the files in git is changed, in build/mutation.
 MUTATE ?= nmt/model nmt/search nmt/evaluation
 TESTS ?= tests
-mutation: $(READY) ## change nmt/model, nmt/search and nmt/evaluation in small ways, list what no test notices (MUTATE=..., TESTS=...)
+mutation: $(TOOLS) ## change nmt/model, nmt/search and nmt/evaluation in small ways, list what no test notices (MUTATE=..., TESTS=...)
 	@$(PYTHON) -m venv $(VENV)-mutation
 	@$(VENV)-mutation/bin/pip install --quiet --disable-pip-version-check cosmic-ray
 	@rm -rf build/mutation && mkdir -p build/mutation && git ls-files -z | tar --null --files-from - --create | tar -x -C build/mutation
@@ -129,12 +136,12 @@ MUTANTS := $(abspath $(VENV)-mutation/bin)
 comma := ,
 quoted = $(subst $() $(),$(comma) ,$(patsubst %,"%",$(1)))
 
-lint: $(READY) ## ruff and mypy
+lint: $(TOOLS) ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: $(READY) ## format the code
+format: $(TOOLS) ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
