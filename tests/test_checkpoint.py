@@ -123,11 +123,13 @@ def test_malformed_records_are_left_out(tmp_path: Path) -> None:
 def test_what_is_no_run_or_has_no_weights_is_said(run: RunDirectory, tmp_path: Path) -> None:
     shutil.rmtree(run.checkpoints / "best")
     (empty := tmp_path / "empty").mkdir()
+    (file := empty / "file").touch()
     for path, problem in (
         (tmp_path / "nowhere", f"{tmp_path}/nowhere: no such run directory; nmt-train makes one"),
         (empty, f"{empty}/config.yaml: missing; {empty} is not a run directory of nmt-train"),
         (run.checkpoints / "last", f"{run.checkpoints}/last: not a run directory; must be {run.path}"),
         (run.path.parent, f"{run.path.parent}: not a run directory; must be {run.path}"),
+        (file, f"{file}: is a file, not a run directory; nmt-train makes one"),
         (run.path, f"{run.checkpoints}/best: missing; a run has it after its first validation"),
     ):
         with pytest.raises(FileError) as error:

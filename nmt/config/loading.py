@@ -73,7 +73,8 @@ def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
             raise CheckpointError(f"{run}: not a run directory; must be {' or '.join(runs[:MOST_RUNS])}")
         if Path(run).is_dir():
             raise CheckpointError(f"{path}: missing; {run} is not a run directory of nmt-train")
-        raise CheckpointError(f"{run}: no such run directory{tried(run)}; nmt-train makes one")
+        found = "is a file, not a" if Path(run).exists() else "no such"
+        raise CheckpointError(f"{run}: {found} run directory{tried(run)}; nmt-train makes one")
     refuse_links_outside(Path(run), [path])
     require_regular_file(path, LARGEST_YAML)
     return load_config(path, overrides)
@@ -199,8 +200,9 @@ def parse_yaml(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        what = "" if isinstance(error, ConstructorError) else "not YAML: "
         advice = "; indent with spaces" if "'\\t' that cannot start" in str(error.problem) else ""
-        raise ConfigError(f"{name}: {place}{error.problem}{advice}") from None
+        raise ConfigError(f"{name}: {place}{what}{error.problem}{advice}") from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{name}: a value cannot be read: {error}") from None
 

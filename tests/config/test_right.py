@@ -108,14 +108,17 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         ("systems: {a: {}}\n", "describes an experiment; use nmt-experiment --config"),
         (b"seed: 1\noutput: \xff\n", "line 2: not UTF-8"),
         ("seed: 1\na\0b: 1\n", "line 2: the character '\\x00'"),
-        ("a: b: c\n", "line 1, column 5: mapping values are not allowed here"),
+        ("a: b: c\n", "line 1, column 5: not YAML: mapping values are not allowed here"),
         ("seed: 1\ndata: 2\nseed: 3\n", "line 3, column 1: key 'seed' is repeated"),
-        ("a:\n\tb: 1\n", "line 2, column 1: found character '\\t' that cannot start any token; indent with spaces"),
+        (
+            "a:\n\tb: 1\n",
+            "line 2, column 1: not YAML: found character '\\t' that cannot start any token; indent with spaces",
+        ),
         ("seed: 1\n5: 2\n", "line 2, column 1: a key that is not text"),
         ("a: !!python/object/apply:os.system [ls]\n", "line 1, column 4: could not determine a constructor"),
         ("#" * (LARGEST_YAML + 1), f"larger than {LARGEST_YAML} bytes"),
         (f"seed: {'9' * 5000}\n", "a value cannot be read"),
-        ("--- {}\n--- {}\n", "line 2, column 1: but found another document"),
+        ("--- {}\n--- {}\n", "line 2, column 1: not YAML: but found another document"),
     ],
 )
 def test_text_that_is_no_configuration(tmp_path: Path, text: str | bytes, problem: str) -> None:

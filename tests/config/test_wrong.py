@@ -44,7 +44,7 @@ from tests.config.configurations import MINIMAL, load, problems
         ("training.optimizer={type: adam, betas: [0, 0, 0]}", "training.optimizer.betas", "found a list of 3"),
         # overrides that cannot be made
         ("a..b=1", "must be KEY=VALUE, as in training.updates=1000", ""),
-        ("seed=[1", "line 1, column 3", "expected ',' or ']'"),
+        ("seed=[1", "line 1, column 3", "not YAML: expected ',' or ']'"),
         ("tokenizer.vocabulary.size=3", "tokenizer.vocabulary is 1000, not a section", "as a whole"),
     ],
 )

@@ -23,7 +23,7 @@ from nmt.evaluation.figures.style import svg
 from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
 from nmt.evaluation.significance import Comparison, compare_overall
 from nmt.files import printable
-from nmt.messages import Say
+from nmt.messages import Say, counted
 from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
@@ -61,7 +61,8 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(shown):,} sentences")
         run = load_run(system.run.path, device)  # one at a time is in memory
-        readings.append([read(run, one, each, collected, device) for each in shown])
+        counting = counted(shown, f"{system.name}: reading", len(shown), "sentences")
+        readings.append([read(run, one, each, collected, device) for each in counting])
         try:
             engines[system.name] = exported(run, STEPS)
         except ConfigError as error:

@@ -22,6 +22,7 @@ from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.diagnosis import MEASURES, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats, Integers, sentence_scores
 from nmt.evaluation.writing import Unit, units
+from nmt.messages import progress_bar
 from nmt.model.multi_head import by_head
 from nmt.pages.report.collecting import Collected
 from nmt.pages.report.rendering import Reading, Words
@@ -69,7 +70,9 @@ def measure(name: str, run: LoadedRun, collected: Collected, device: torch.devic
     ``name`` is that of the system.
     """
     translator = Translator.of([run], device, torch.float32)
-    translations = list(translator.stream(collected.sources, SearchOptions.from_config(translator.decoding)))
+    options = SearchOptions.from_config(translator.decoding)
+    with progress_bar(f"{name}: translating", len(collected.sources), "sentences") as progress:
+        translations = list(translator.stream(collected.sources, options, progress=progress))
     hypotheses = [each.text for each in translations]
     references, unit = collected.references, collected.scoring.reference_unit
     scores = collected.scoring.score(name, hypotheses)
