@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from nmt.cli import terminal
@@ -160,6 +161,27 @@ def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate) ->
     assert code == 2 and f"standard input:{len(LINES) + 1}: tag </b> at character 2 closes nothing" in err
 
 
+def test_a_paragraph_is_translated_sentence_by_sentence(translate: Translate, tmp_path: Path) -> None:
+    links, parts = tmp_path / "links", ["ghi jab!", "1 cab def.", "1 abc", LINES[0]]
+    texts = [f"  {parts[0]} {parts[1]}  {parts[2]} ", " ", "", parts[3]]
+    command = ("--alignments", str(links), "--scores")
+    rows = [line.split("\t") for line in translate("\n".join(parts), *command)[1].splitlines()]
+    scores, found = zip(*rows, strict=True)
+    single = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in links.read_text().splitlines()]
+    code, out, err = translate("\n".join(texts), "--paragraphs", *command)
+    score, text = out.partition("\n")[0].split("\t")
+    assert (code, text, err) == (0, f"  {found[0]} {found[1]}  {found[2]} ", "")
+    assert float(score) == pytest.approx(sum(map(float, scores[:3])), abs=1e-3)
+    assert out.split("\n")[1:] == ["0.0000\t ", "0.0000\t", f"{scores[3]}\t{found[3]}", ""]
+    read, written = (np.cumsum([0, *(len(each.split()) for each in side)]) for side in (parts, found))
+    shifted = [f"{i + read[n]}-{j + written[n]}" for n in range(3) for i, j in single[n]]
+    assert links.read_text().splitlines() == [" ".join(shifted), "", "", " ".join(f"{i}-{j}" for i, j in single[3])]
+    tagged = translate(f"  <b>{texts[0].strip()}</b> \n", "--paragraphs", "--markup")[1]
+    assert re.sub("</?b>", "", tagged) == f"{text}\n" and tagged.count("b>") == 2
+    err = translate(f"\n{parts[0]} 1 {'b ' * 100}\n", "--paragraphs")[2]
+    assert err.startswith("nmt-translate: warning: standard input:2: too long: only its first 30 pieces")
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 
@@ -169,6 +191,7 @@ def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate) ->
         (["--top-k", "3", "--seed", "3"], "--top-k, --seed: has no effect without sampling"),
         (["--sampling-temperature", "1", "--n-best", "2"], "n-best 2: "),
         (["--markup", "--alignments", "x"], "--alignments: cannot be combined with --markup; leave one out"),
+        (["--paragraphs", "--n-best", "2"], "--paragraphs: cannot be combined with --n-best or --sampling-temperature"),
         (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory; make"),

@@ -11,7 +11,7 @@ from nmt.errors import ConfigError
 from nmt.translation.files import growing
 from tests.small_translator import LINES
 
-TEXT = "".join(f"{line}\n" for line in [*LINES, "", *LINES])
+TEXT = "".join(f"{line}\n" for line in [*LINES, "", f"abc. 1 {LINES[0]}", *LINES])
 COUNT = len(TEXT.splitlines())
 
 
@@ -27,7 +27,7 @@ def translated(random_run: str, source: Path, output: Path, *options: str) -> st
     return output.read_text("utf-8")
 
 
-SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1"]]
+SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1"], ["--paragraphs"]]
 
 
 @pytest.mark.parametrize("options", SEARCHES)

@@ -34,7 +34,7 @@ from nmt.translation.searching import (
 )
 from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
-from nmt.translation.watching import EMPTY, SEVERAL, TOO_SHORT, LostText, sentences
+from nmt.translation.watching import EMPTY, SEVERAL, TOO_SHORT, LostText, joined, sentences
 from tests.small_run import config, train
 from tests.small_translator import ATTENTIONS, LINES, TOKENIZERS, network, translator_of
 
@@ -288,7 +288,8 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
         ("The cat sleeps. The dog barks! Who is there?", 3),
         ("She said: “It works.” Then she left.", 2),
         ("¿Cómo estás? ¡Bien!", 2),
-        ("猫が眠る。犬が吠える。", 2),
+        ("猫が眠る。「犬が吠える。」", 2),
+        ("« Oui. » Il part… It is. Am 3. Mai? - No", 5),
         ("The cat sleeps.", 1),
         ("Mr. Smith of the U.S. Army pays 3.50 euros.", 1),
         ("the old cat sleeps . the dog barks .", 1),
@@ -296,12 +297,20 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
         ("", 1),
     ],
 )
-def test_sentences_are_counted(line: str, count: int) -> None:
-    assert sentences(line) == count
+def test_sentences_are_split(line: str, count: int) -> None:
+    found = sentences(line)
+    assert len(found) == count and "".join(found) == line
 
 
 def translated(source: str, text: str, read: int, written: int) -> Translation:
     return Translation(source, ["x"] * read, [TranslatedHypothesis(text, -1.0, -1.0, ["y"] * written)])
+
+
+def test_sentences_are_joined_as_the_target_is_written() -> None:
+    parts = [translated("猫。", "A.", 2, 2), translated("犬。", "B.", 2, 2)]
+    for between in (" ", ""):
+        for gap, kept in (("", between), (" ", between), ("  ", "  ")):
+            assert joined(f" 猫。{gap}犬。", [f"猫。{gap}", "犬。"], parts, between).text == f" A.{kept}B."
 
 
 def test_each_sign_names_its_lines() -> None:

@@ -32,6 +32,7 @@ from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import read_lines
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.figures.files import make_folder
+from nmt.evaluation.writing import unit_of
 from nmt.translation.results import TranslatedHypothesis, Translation
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
@@ -52,6 +53,7 @@ def translate(
     attention: OutputFile | None = None,
     pictures: Annotated[str, Value("DIR", written=True, endings=("/line-001.png",))] | None = None,
     markup: bool = False,
+    paragraphs: bool = False,
     shard: Shard | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -73,6 +75,7 @@ def translate(
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
         markup: put inline tags, as in <b>word</b>, around the words that attend to the tagged ones
+        paragraphs: translate each line sentence by sentence and keep its indentation; scores are added
         shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:
@@ -101,6 +104,8 @@ def translate(
     require_attention(model, drawn)
     if markup and (named := [name for name in ("--alignments", "--pictures") if drawn[name]]):
         raise ConfigError(f"{', '.join(named)}: cannot be combined with --markup; leave one out")
+    if paragraphs and (n_best > 1 or sampling_temperature is not None):
+        raise ConfigError("--paragraphs: cannot be combined with --n-best or --sampling-temperature; leave one out")
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
@@ -121,7 +126,7 @@ def translate(
         begin, end = (end * place // shard[1] for place in (shard[0] - 1, shard[0]))
     form = format_scored if scores else format_text
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
-    origin = {"shard": shard, "markup": markup, "precision": str(translator.precision)}
+    origin = {"shard": shard, "markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
     with ExitStack() as stack:
         outputs, done = _open(forms, model, input, search, origin, stack)
         begin += done
@@ -130,10 +135,11 @@ def translate(
             translator,
             options=search,
             source=name,
+            between=(" " if unit_of(data.target_language) == "words" else "") if paragraphs else None,
             typed=typed,
             first=begin + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
-            total=None if end is None else end - begin,
+            total=None if end is None or paragraphs else end - begin,
         )
         read = islice(with_prompt(lines) if typed else lines, begin, end)
         translations = translate_marked(watched, read, name, begin + 1) if markup else watched(read)

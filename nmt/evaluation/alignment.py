@@ -97,7 +97,7 @@ def word_weights(
     """
     joined = labelled_weights(attention, source_pieces, target_pieces, source, target)
     rows, columns = (
-        len(labels) - (len(pieces) - len(_without_end(pieces)))
+        len(labels) - (len(pieces) - len(without_end(pieces)))
         for labels, pieces in ((joined.target, target_pieces), (joined.source, source_pieces))
     )
     return joined.weights[:rows, :columns]
@@ -108,7 +108,7 @@ def _labels(pieces: Sequence[str], text: str, words: bool) -> tuple[Weights, lis
     has read and the end symbol."""
     if not words:
         return np.eye(len(pieces)), list(pieces)
-    inner = _without_end(pieces)
+    inner = without_end(pieces)
     places = piece_words(inner, text)
     count = max(places, default=-1) + 1
     names = text.split(maxsplit=count)[:count]
@@ -119,7 +119,8 @@ def _labels(pieces: Sequence[str], text: str, words: bool) -> tuple[Weights, lis
     return whole, [*names, *pieces[len(inner) :]]
 
 
-def _without_end(pieces: Sequence[str]) -> Sequence[str]:
+def without_end(pieces: Sequence[str]) -> Sequence[str]:
+    """Return pieces without the end symbol, if that is the last."""
     return pieces[:-1] if pieces and pieces[-1] == END else pieces
 
 

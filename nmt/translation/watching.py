@@ -1,4 +1,4 @@
-"""Translation of a text with warnings of lines that lose text.
+"""Translation of a text line by line or sentence by sentence, with warnings of lines that lose text.
 
 Models that were trained on sentences drop text of longer lines.
 """
@@ -6,31 +6,58 @@ Models that were trained on sentences drop text of longer lines.
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import tee
+
+import torch
 
 from nmt.errors import NmtWarning
+from nmt.evaluation.alignment import without_end
 from nmt.messages import UNSEEN, progress_bar
-from nmt.translation.results import Translation
+from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import Translator
 
-BREAK = re.compile(r"(?<=[^\W\d_]{3})[.!?…][\"'”’»)\]]*\s+[\"'“‘«(\[¿¡]*(?=(\w))|[。！？]\s*(?=(\w))")
-"""The end of a sentence and the beginning of the next. Three letters stand before the sign, so that titles (Mr.) and
-initials (U.S.) end none."""
+BREAK = re.compile(
+    r"(?:[!?…]|(?<!\b\w)(?<!\b[A-Z][a-z])(?<!\b\d\d)(?<!\bMrs)(?<!\bMme)(?<!\bProf)\.)"
+    r"(?:\s?[»”]|[\"'’)\]])*\s+(?=(?:[\"'“‘«„(\[¿¡–—-]\s?)*(\w))|[。！？][」』”’）]*\s*(?=[「『“‘（]*(\w))"
+)
+"""The end of a sentence, up to the next. A point after an initial (U.S.), a title (Mr.) or a small number ends none."""
 SHORT, LEAST = 4, 8
 """A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
 MOST_NAMED = 10
 """Line numbers that a warning names."""
 
-SEVERAL = "several sentences on a line, but a model trained on sentences translates one; put each on its own line"
+SEVERAL = "several sentences on a line, but a model trained on sentences translates one; use nmt-translate --paragraphs"
 EMPTY = "the translation is empty"
 TOO_SHORT = f"the translation has less than 1/{SHORT} of the pieces of the line"
 
 
-def sentences(line: str) -> int:
-    """Count the sentences of a line: one, and one more for each sign of an end before a letter that is not small."""
-    return 1 + sum(not (found[1] or found[2]).islower() for found in BREAK.finditer(line.strip()))
+def sentences(line: str) -> list[str]:
+    """Split a line into its sentences, each with the white space behind it; a small letter begins none."""
+    ends = [found.end() for found in BREAK.finditer(line) if not (found[1] or found[2]).islower()]
+    return [line[begin:end] for begin, end in zip([0, *ends], [*ends, len(line)], strict=True)]
+
+
+def joined(line: str, parts: Sequence[str], translations: Sequence[Translation], between: str) -> Translation:
+    """Join the best translations of the sentences ``parts`` of a line: see :func:`translate_watched`.
+
+    Scores are added. Attention is that within each sentence, without the end symbols.
+    """
+    text, read, written, blocks = line[: len(line) - len(line.lstrip())], list[str](), list[str](), list[torch.Tensor]()
+    for number, (part, each) in enumerate(zip(parts, translations, strict=True), 1):
+        gap = part[len(part.rstrip()) :]
+        text += each.text + (between if gap in ("", " ") and number < len(parts) else gap)
+        source, target = without_end(each.source_pieces), without_end(each.pieces)
+        read += source
+        written += target
+        if each.attention is not None:
+            blocks.append(torch.from_numpy(each.attention)[: len(target), : len(source)])
+    attention = torch.block_diag(*blocks).numpy() if blocks else None
+    log_probability = sum(each.hypotheses[0].log_probability for each in translations)
+    score = sum(each.score for each in translations)
+    return Translation(line, read, [TranslatedHypothesis(text, log_probability, score, written, attention)])
 
 
 class LostText:
@@ -42,7 +69,7 @@ class LostText:
     def add(self, number: int, translation: Translation) -> None:
         """Look at the translation of the line of this number."""
         read, written = len(translation.source_pieces), len(translation.pieces)
-        if sentences(translation.source) > 1:
+        if len(sentences(translation.source)) > 1:
             self._lines[SEVERAL].append(number)
         if read and not translation.text.strip():
             self._lines[EMPTY].append(number)
@@ -52,7 +79,8 @@ class LostText:
     def problems(self) -> Iterator[str]:
         """Name the lines of each sign, in one text each, and forget them."""
         found, self._lines = self._lines, defaultdict(list)
-        for sign, numbers in found.items():
+        for sign, places in found.items():
+            numbers = [*dict.fromkeys(places)]  # several sentences of a line may lack text
             named = ", ".join(f"{number:,}" for number in numbers[:MOST_NAMED])
             more = f" and {len(numbers) - MOST_NAMED:,} more" if len(numbers) > MOST_NAMED else ""
             yield f"line{'s' * (len(numbers) > 1)} {named}{more}: {sign}"
@@ -64,6 +92,7 @@ def translate_watched(
     options: SearchOptions,
     *,
     source: str,
+    between: str | None = None,
     typed: bool = False,
     first: int = 1,
     what: str | None = None,
@@ -71,28 +100,40 @@ def translate_watched(
 ) -> Iterator[Translation]:
     """Translate lines as they arrive, with warnings that name the text ``source`` and count from line ``first``.
 
-    With ``typed``, a person types the lines, which are translated one by one. ``what`` names the step in which
-    ``total`` lines are counted, if that is known; None shows no progress.
+    With ``between``, each line is translated sentence by sentence. The translation is indented as the line is, and has
+    ``between`` in place of a space, or of nothing, between two sentences. With ``typed``, a person types the lines,
+    which are translated one by one. ``what`` names the step in which ``total`` lines are counted, if that is known;
+    None shows no progress.
     """
 
     def warn(place: str, problem: str) -> None:
         warnings.warn(f"{place}: {problem}", NmtWarning, stacklevel=3)
 
-    lost = LostText()
-    with nullcontext(UNSEEN) if what is None else progress_bar(what, total, "lines") as progress:
+    whole, unit = between is None, "lines" if between is None else "sentences"
+    read = ((number, line, [line] if whole else sentences(line.lstrip())) for number, line in enumerate(lines, first))
+    texts, paragraphs = tee(read)
+    lost, cut, done = LostText(), dict[int, str](), list[Translation]()
+    with nullcontext(UNSEEN) if what is None else progress_bar(what, total, unit) as progress:
         found = translator.stream(
-            lines,
+            (part if whole else part.rstrip() for _, _, parts in texts for part in parts),
             options,
             first=first,
             window=1 if typed else WINDOW,
-            warn=lambda line, problem: warn(f"{source}:{line}", problem),
+            warn=cut.__setitem__,
             progress=progress,
         )
-        for number, translation in enumerate(found, first):
+        for place, translation in enumerate(found, first):
+            if not done:
+                number, line, parts = next(paragraphs)
+            if place in cut:
+                warn(f"{source}:{number}", cut.pop(place))
             lost.add(number, translation)
-            if typed:
-                for problem in lost.problems():
-                    warn(source, problem)
-            yield translation
+            done.append(translation)
+            if len(done) == len(parts):
+                if typed:
+                    for problem in lost.problems():
+                        warn(source, problem)
+                yield translation if between is None else joined(line, parts, done, between)
+                done = []
     for problem in lost.problems():
         warn(source, problem)
