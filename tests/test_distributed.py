@@ -49,11 +49,11 @@ def exact(folder: Path, output: str = "run", **training: Any) -> Config:
 
 def trainer_of(configuration: Config, world: World) -> Trainer:
     """A trainer that writes nothing."""
-    nowhere, prepared = RunDirectory("nowhere"), prepare(configuration)
+    prepared = prepare(configuration)
     torch.manual_seed(1)
     model = build_model(configuration.model, *prepared.tokenizers.sizes)
-    log = Log(nowhere, silent, writes=False)
-    return Trainer(configuration, prepared, model, nowhere, log, Machine(CPU, world=world), Measures.of(configuration))
+    log = Log(RunDirectory("nowhere"), silent, writes=False)
+    return Trainer(configuration, prepared, model, log, Machine(CPU, world=world), Measures.of(configuration))
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------

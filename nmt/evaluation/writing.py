@@ -120,10 +120,8 @@ def tokenizer_of_run(config: Config) -> BleuTokenizer:
 
 def doubts(config: Config, references: Iterable[str]) -> list[str]:
     """Warn if the target language of a run suggests 13a, and the script of the references does not suit it."""
-    language = config.data.target_language
-    if config.evaluation.bleu_tokenizer is not None or tokenizer_for(language) != DEFAULT:
-        return []
-    if not (seen := language_by_script(references)):
+    language, chosen = config.data.target_language, config.evaluation.bleu_tokenizer
+    if chosen is not None or tokenizer_for(language) != DEFAULT or not (seen := language_by_script(references)):
         return []
     return [
         f"warning: data.target_language is '{language}', but the script of the references is that of '{seen}': BLEU's "

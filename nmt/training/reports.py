@@ -38,7 +38,7 @@ class Log:
     """
 
     def __init__(self, run: RunDirectory, say: Say, purge: int | None = None, *, writes: bool = True) -> None:
-        self.say = say if writes else silent
+        self.run, self.say = run, say if writes else silent
         if writes:
             run.tensorboard.mkdir(parents=True, exist_ok=True)
         # TensorBoard reads the files of a directory in the order of their names
@@ -46,7 +46,6 @@ class Log:
         self._metrics, self._samples, self._events = (
             GrowingFile(path if writes else Path(os.devnull)) for path in (run.metrics, run.samples, events)
         )
-        self._film = run.film
         self._heading = True  # the next row of the table of validations needs one
         self._metrics.write(b"")  # a run has this file from the start
         self._records = RecordWriter(self._events)  # PyTorch's own writes in another thread, where errors are lost
@@ -119,7 +118,7 @@ class Log:
 
     def film(self, step: int, frame: Sequence[tuple[Filmed, npt.NDArray[np.floating]]]) -> None:
         """Add the attention of some sentences to the film."""
-        add_frame(self._film, step, frame)
+        add_frame(self.run.film, step, frame)
 
     def sync(self) -> None:
         """Sync metrics.jsonl and samples.jsonl to disk, so that no checkpoint outlives the lines before it."""

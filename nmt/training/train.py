@@ -136,17 +136,20 @@ def train_on(
             if stop_requested():
                 raise Stopped
 
-        begin = partial(open_run, run, config, prepared, facts, machine, say, resume=resume, overwrite=overwrite)
-        update, finished = on_writer(world, begin)
-        if finished:
-            done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
-            say(f"{run.path}: {done}")
-            _say_results(run, say)
-            return None
+        facts |= _hardware(machine)
+        if resume:
+            update, finished = on_writer(world, partial(_reopen, run, config, prepared.tokenizers, facts, say))
+            if finished:
+                done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
+                say(f"{run.path}: {done}")
+                _say_results(run, say)
+                return None
+        else:
+            on_writer(world, partial(_create, run, config, prepared, facts, overwrite=overwrite))
         log = Log(run, say, purge=update + 1 if resume else None, writes=world.writes)
         for doubt in doubts(config, [pair.target for pair in prepared.validation_pairs]):
             say(doubt)
-        trainer = Trainer(config, prepared, model, run, log, machine, measures)
+        trainer = Trainer(config, prepared, model, log, machine, measures)
         for line in summary(config.training, prepared, model, machine, trainer.extent):
             say(line)
         if resume:
@@ -208,43 +211,34 @@ def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
         raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
 
 
-def open_run(
-    run: RunDirectory,
-    config: Config,
-    prepared: PreparedData,
-    facts: Mapping[str, Any],
-    machine: Machine,
-    say: Say,
-    *,
-    resume: bool,
-    overwrite: bool,
-) -> tuple[int, bool]:
-    """Create the directory of a run, or repair that of a run that continues; return the updates made, and whether
-    nothing is left to do. The manifest has the ``facts``, and the hardware at the start."""
-    manifest = {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        **facts,
+def _hardware(machine: Machine) -> dict[str, Any]:
+    """Where and how this process computes."""
+    return {
         "device": name_of(machine.device),
         "precision": format_of(machine.precision),
         "processes": machine.world.size,
         "threads": torch.get_num_threads(),
-        "changes": [],
     }
-    if resume:
-        return _reopen(run, config, prepared.tokenizers, manifest, say)
+
+
+def _create(
+    run: RunDirectory, config: Config, prepared: PreparedData, facts: Mapping[str, Any], *, overwrite: bool
+) -> None:
+    """Create the directory of a run; its manifest has the ``facts``."""
     if overwrite:
         run.remove()
     elif run.exists:  # another process has made it since the first check
         raise existing_run_error(run)
-    run.create(config, prepared.tokenizers, prepared.report, manifest)
-    return 0, False
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    run.create(config, prepared.tokenizers, prepared.report, {"started": started, **facts, "changes": []})
 
 
 def _reopen(
-    run: RunDirectory, config: Config, tokenizers: Tokenizers, manifest: dict[str, Any], say: Say
+    run: RunDirectory, config: Config, tokenizers: Tokenizers, facts: Mapping[str, Any], say: Say
 ) -> tuple[int, bool]:
-    before, processes = read_manifest(run), manifest["processes"]
-    whole, progress = resumed_progress(run, config.training.updates, manifest, say)
+    """Repair the directory of a run that continues; return the updates made, and whether nothing is left to do."""
+    before, processes = read_manifest(run), facts["processes"]
+    whole, progress = resumed_progress(run, config.training.updates, facts, say)
     if (began := before.get("processes", processes)) != processes:
         accumulation = config.training.accumulation
         batches = f"{accumulation * processes} batches from now on (training.accumulation {accumulation} x {processes})"
@@ -265,7 +259,7 @@ def _reopen(
         say(str(change))
     changes = before["changes"] + [asdict(each) for each in new]
     write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
-    write_json(run.manifest, before | {"config": manifest["config"], "changes": changes})
+    write_json(run.manifest, before | {"config": facts["config"], "changes": changes})
     tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
     return progress.update, finished
 

@@ -14,7 +14,6 @@ from nmt.data.dataset import PreparedData
 from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution, progress_bar
 from nmt.model import Seq2Seq
-from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import Checkpointing
 from nmt.training.gradients import gradients_on
 from nmt.training.objective import objective_of
@@ -30,30 +29,26 @@ SKIPS = 10
 
 
 class Trainer:
-    """Trains a model, which it moves to the device of ``machine``, starting from ``progress``."""
+    """Trains a model, which it moves to the device of ``machine``, starting from ``progress``.
+
+    :meth:`update` makes a step of the optimizer; :meth:`fit` repeats it, validates, and saves checkpoints.
+    """
 
     def __init__(
-        self,
-        config: Config,
-        prepared: PreparedData,
-        model: Seq2Seq,
-        run: RunDirectory,
-        log: Log,
-        machine: Machine,
-        measures: Measures,
+        self, config: Config, prepared: PreparedData, model: Seq2Seq, log: Log, machine: Machine, measures: Measures
     ) -> None:
         self.training = config.training
         self.seed, self.log = config.seed, log
         self.prepared, self.specials = prepared, Specials.of(prepared.tokenizers)
         self.model, self.device, self.world = model.to(machine.device), machine.device, machine.world
-        # what an update takes
+        # for an update
         objective = objective_of(config.model.attention, self.training, model, self.specials)
         self.gradients = gradients_on(model, objective, self.specials, machine)
         self.accumulation = Accumulation(model, machine, self.training.accumulation)
         self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
-        # what stands between updates
-        self.validator = Validator(self.training, config.decoding, prepared, model, log, machine, measures)
-        self.checkpointing = Checkpointing(self.training, run, model, self.optimizer, machine, log)
+        # between updates
+        self.validator = Validator(config, prepared, model, log, machine, measures)
+        self.checkpointing = Checkpointing(self.training, log.run, model, self.optimizer, machine, log)
         self.extent = Extent.of(self.training, prepared, machine.world.size)
         self.progress = Progress(batch_tokens=self.training.batch_tokens)
 
@@ -65,39 +60,41 @@ class Trainer:
 
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
+        training = self.training
         groups = self.groups()
         try:
-            with progress_bar("training", self.training.updates, "updates", self.progress.update) as bar:
+            with progress_bar("training", training.updates, "updates", self.progress.update) as bar:
                 while True:
-                    # validate, save checkpoints, and stop where it is time to
-                    if self.progress.validation_due(self.training):
+                    # validate and save the best weights; the last update is validated, too
+                    if self.progress.validation_due(training):
                         self.validate(check_stop)
-                    if self.progress.finished(self.training):
+                    if self.progress.finished(training):
                         break
                     stop_together(self.world, check_stop)
 
-                    # make one update with the next batches
+                    # make an update with the next batches
                     seed_apart(self.world, self.seed, self.progress.update)
                     started = time.perf_counter()
                     batches, after = next(groups)
                     made = self.update(batches)
                     seconds = time.perf_counter() - started
 
-                    # count it, log it
-                    self.progress = self.progress.updated(made, after, seconds, self.training.log_every)
-                    self.log.update(self.progress, made, self.training, bar)
-                    if self.progress.save_due(self.training):
+                    # count and log it
+                    self.progress = self.progress.updated(made, after, seconds, training.log_every)
+                    self.log.update(self.progress, made, training, bar)
+                    if self.progress.save_due(training):
                         self.save()
         except Stopped:
             self.save()
             raise
-        self.log.end(self.progress, self.training)
+        self.log.end(self.progress, training)
 
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         # set the learning rate of this update
-        base, number = self.training.optimizer.learning_rate, self.progress.update + 1
-        rate = learning_rate(self.training.schedule, base, number, scale=self.progress.scale)
+        training = self.training
+        base, number = training.optimizer.learning_rate, self.progress.update + 1
+        rate = learning_rate(training.schedule, base, number, scale=self.progress.scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
@@ -106,7 +103,7 @@ class Trainer:
         nll, halved = self.accumulation.forward_backward(self.gradients, batches, tokens, self.progress, self.log.say)
 
         # clip the gradient, and step unless it is not finite
-        norm = clip_grad_norm_(self.model.parameters(), self.training.clip or math.inf)
+        norm = clip_grad_norm_(self.model.parameters(), training.clip or math.inf)
         gradient_norm, total = torch.stack((norm.double(), nll)).tolist()  # the one synchronization of a GPU
         # each process computes the norm, and near the limit of fp32 two machines may round to either side
         skipped = self.world.any(not (math.isfinite(gradient_norm) and math.isfinite(total)))

@@ -10,7 +10,7 @@ import torch
 
 from nmt import fast
 from nmt.config import Config
-from nmt.config.schema import BleuTokenizer, Decoding, Training
+from nmt.config.schema import BleuTokenizer
 from nmt.data.batching import FirstPieces, Rows, Specials
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
@@ -55,18 +55,12 @@ class Validator:
     """
 
     def __init__(
-        self,
-        training: Training,
-        decoding: Decoding,
-        prepared: PreparedData,
-        model: Seq2Seq,
-        log: Log,
-        machine: Machine,
-        measures: Measures,
+        self, config: Config, prepared: PreparedData, model: Seq2Seq, log: Log, machine: Machine, measures: Measures
     ) -> None:
-        self.validation, self.measures = training.validation, measures
+        decoding = config.decoding
+        self.validation, self.measures = config.training.validation, measures
         self.corpus = FirstPieces(prepared.validation, decoding.max_source)
-        self.plan = self.corpus.plan(training.batch_tokens)
+        self.plan = self.corpus.plan(config.training.batch_tokens)
         self.pairs = prepared.validation_pairs[: self.validation.sentences]
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.tokenizers, self.specials = prepared.tokenizers, Specials.of(prepared.tokenizers)

@@ -200,7 +200,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     machine = Machine(device, precision, config.kernels)
     with tempfile.TemporaryDirectory() as scratch:
         run = RunDirectory(scratch)
-        trainer = Trainer(config, prepared, model, run, Log(run, lambda _: None), machine, Measures.of(config))
+        trainer = Trainer(config, prepared, model, Log(run, lambda _: None), machine, Measures.of(config))
         rate = large_product_rate(device, precision)
         _warm(trainer, trainer.groups(), device)
         start = trainer.progress

@@ -46,7 +46,7 @@ def make(folder: Path, tmp_path: Path) -> Make:
         run.path.mkdir()
         log = Log(run, (said if said is not None else []).append)
         machine = Machine(torch.device("cpu"), torch.float64, configuration.kernels)
-        return Trainer(configuration, prepared, model, run, log, machine, Measures.of(configuration))
+        return Trainer(configuration, prepared, model, log, machine, Measures.of(configuration))
 
     return make
 
