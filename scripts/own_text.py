@@ -1,8 +1,9 @@
-"""Measure how much markup comes through a translation into French of sentences of the demo language."""
+"""Measure what comes through a translation into French of sentences of the demo language: spans and markup."""
 
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
@@ -17,38 +18,97 @@ from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import OutputFile, RunPath
 from nmt.cli.terminal import say
+from nmt.evaluation.metrics import bleu_of
 from nmt.files import write_json
 from nmt.translation.markup import translate_marked, without_tags
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 
+SPANS = (
+    "https://example.org/a{}?b=c",
+    "www.example.org/{}",
+    "first.last{}@example.org",
+    "{{name{}}}",
+    "<x{}>",
+    '<a href="page {}">',
+    "{}.5",
+)
+"""Spans of every kind, with a number in each."""
 MOST_WORDS = 4
 """English words between tags."""
 
 
 def measure(
-    run: RunPath, *, lines: Annotated[int, Field(ge=1)] = 1000, seed: int = 7, json: OutputFile | None = None
+    run: RunPath,
+    *,
+    plain: RunPath,
+    lines: Annotated[int, Field(ge=1)] = 1000,
+    seed: int = 7,
+    json: OutputFile | None = None,
 ) -> None:
-    """Measure how much markup of new sentences of the demo language comes through.
+    """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without.
 
     Args:
-        run: run directory of nmt-train on the demo language
-        lines: sentences
+        run: run directory of nmt-train on the demo language, with data.protect
+        plain: run directory of the same system without data.protect
+        lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
 
     examples:
-      python scripts/own_text.py runs/demo/bahdanau --json docs/figures/own_text.json
+      nmt-train --config configs/demo.yaml --output runs/protected --set data.protect=[url,email,braces,tag,number]
+      python scripts/own_text.py runs/protected --plain runs/demo/bahdanau --json docs/figures/own_text.json
     """
     translator = Translator.load(run)
-    found: dict[str, Any] = {"markup": markup(translator, lines, seed)}
+    found: dict[str, Any] = {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
+    found["BLEU without spans"] = {
+        "with data.protect": unspanned(translator, lines, seed),
+        "without": unspanned(Translator.load(plain), lines, seed),
+    }
     say(str(found))
     if json is not None:
-        command = f"python scripts/own_text.py {run} --lines {lines} --seed {seed}"
+        command = f"python scripts/own_text.py {run} --plain {plain} --lines {lines} --seed {seed}"
         write_json(Path(json), found | provenance(command))
 
 
 main = Command(measure, "own_text.py")
+
+
+def spans(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
+    """Translate sentences in which names and numbers have become spans, one to three in each.
+
+    A span is in its place if a longest sequence of words and punctuation that translation and reference have in common
+    holds it.
+    """
+    generator, random = Generator(seed), Random(seed)
+    seen, sources, references, hidden = set[str](), list[str](), list[str](), list[list[str]]()
+    while len(sources) < lines:
+        (pair,) = draw(generator, 1, LENGTHS, seen)
+        if places := same_words(pair):
+            chosen = random.sample(places, min(len(places), random.randint(1, 3)))
+            texts = [random.choice(SPANS).format(random.randrange(1000)) for _ in chosen]
+            span_of = dict(zip(chosen, texts, strict=True))
+            for side, text in ((sources, pair.english), (references, pair.french)):
+                side.append("".join(span_of.get(word, word) for word in re.findall(r"\w+|\W", text)))
+            hidden.append(texts)
+    found = Counter({"lines": lines})
+    for translation, reference, texts in zip(translator.translate(sources), references, hidden, strict=True):
+        words, others = (tokens(text, texts) for text in (translation.text, reference))
+        without = ([each for each in side if each not in texts] for side in (words, others))
+        placed = common(words, others) - common(*without)
+        found["spans"] += len(texts)
+        found["come through once"] += sum(translation.text.count(each) == 1 for each in texts)
+        found["in their place"] += placed
+        found["stuck to a word"] += sum(touches(translation.text, each) > touches(reference, each) for each in texts)
+        found["lines in place"] += placed == len(texts)
+    return dict(found)
+
+
+def unspanned(translator: Translator, lines: int, seed: int) -> float:
+    """BLEU of sentences as they are."""
+    pairs = draw(Generator(seed), lines, LENGTHS, set())
+    hypotheses = [each.text for each in translator.translate([pair.english for pair in pairs])]
+    return round(float(bleu_of("13a").corpus_score(hypotheses, [[pair.french for pair in pairs]]).score), 2)
 
 
 def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
@@ -96,6 +156,34 @@ def linked_phrases(pair: Sentence) -> Iterator[tuple[int, int, set[int]]]:
         back = {i for i, j in pair.alignment if j in linked}
         if last - first < MOST_WORDS and linked and back == inside and max(linked) - min(linked) < len(linked):
             yield first, last, linked
+
+
+def same_words(pair: Sentence) -> list[str]:
+    """The names and numbers of a pair: words that both sides have once, with a capital within the sentence."""
+    english, french = (re.findall(r"\w+", text) for text in pair[:2])
+    same = (word for word in english if english.count(word) == french.count(word) == 1)
+    return [word for word in same if re.fullmatch(r"\d+|[^\W\d_a-z]\w{2,}", word)]
+
+
+def tokens(text: str, spans: Sequence[str]) -> list[str]:
+    """The words and punctuation marks of a text, a span among them whole."""
+    return re.findall("|".join([*map(re.escape, spans), r"\w+|[^\w\s]"]), text)
+
+
+def touches(text: str, span: str) -> bool:
+    """Whether a letter or digit is next to a span."""
+    before, _, behind = text.partition(span)
+    return before[-1:].isalnum() or behind[:1].isalnum()
+
+
+def common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of a longest common subsequence."""
+    lengths = [0] * (len(other) + 1)
+    for word in one:
+        before = 0
+        for place, each in enumerate(other, 1):
+            before, lengths[place] = lengths[place], before + 1 if word == each else max(lengths[place - 1 : place + 1])
+    return lengths[-1]
 
 
 if __name__ == "__main__":

@@ -61,12 +61,14 @@ def translator_of(
     return Translator(fast.search(model, precision, kernels), tokenizers, torch.device(device), precision)
 
 
-def save_run(path: Path, attention: dict[str, Any] = ATTENTIONS[0]) -> Path:
+def save_run(
+    path: Path, attention: dict[str, Any] = ATTENTIONS[0], tokenizers: Tokenizers = TOKENIZERS, **data: Any
+) -> Path:
     """A run directory as nmt-train leaves it, with random weights."""
     files = {"source": "a", "target": "b"}
     config = Config.model_validate(
         {
-            "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files},
+            "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files, **data},
             "tokenizer": {"type": "bpe", "vocabulary": 90},
             "model": model_section(attention).model_dump(),
             "training": {"updates": 1},
@@ -74,6 +76,6 @@ def save_run(path: Path, attention: dict[str, Any] = ATTENTIONS[0]) -> Path:
         }
     )
     run = RunDirectory(path)
-    run.create(config, TOKENIZERS, {}, {})
-    run.save("best", network(attention).state_dict())
+    run.create(config, tokenizers, {}, {})
+    run.save("best", network(attention, tokenizers).state_dict())
     return path

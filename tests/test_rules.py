@@ -1,14 +1,14 @@
 """Rules of a search against the plain statement of each, on models whose every probability is known."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.search import Hypothesis, Ruled, Sampling, beam_search, greedy_search, sample_search
+from nmt.search import Hypothesis, Once, Ruled, Sampling, beam_search, greedy_search, sample_search
 from tests.toy_model import EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 
@@ -18,6 +18,9 @@ class Plainly:
 
     n: int = 0
     least: int = 0
+    wanted: tuple[int, ...] | None = None
+    """Which of B and C are emitted, once each, when they are due after the space A; None: any may be, and often."""
+    most: int = 4
 
     def following(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
         """The tokens that may follow, and their log-probabilities."""
@@ -30,6 +33,14 @@ class Plainly:
             repeats = self.n > 0 and len(longer) >= self.n and longer[len(longer) - self.n :] in ngrams[:-1]
             if not repeats and not (token == EOS and len(tokens) < self.least):
                 permitted[token] = log_prob
+        if self.wanted is not None:
+            left, room = {*self.wanted} - {*tokens}, self.most - len(tokens)
+            permitted = {token: log_prob for token, log_prob in permitted.items() if token in {EOS, A, *left}}
+            if left and permitted:
+                due = max(permitted, key=permitted.__getitem__) == EOS or room <= 2 * len(left)
+                space = room > len(left) and tokens[-1:] != (A,) and A in permitted
+                named = {A, *left} if not due else {A} if space else left
+                permitted = {token: permitted[token] for token in permitted if token in named}
         return permitted or {EOS: own[EOS]}
 
     def score(self, model: ToyModel, sentence: int, tokens: tuple[int, ...]) -> float:
@@ -45,19 +56,29 @@ class Plainly:
             going = [each for each in longer if each[-1] != EOS and len(each) < most]
 
 
-RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4))
+WANTED = st.sampled_from([None, (), (B,), (C,), (B, C)])
+RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4), WANTED)
+
+
+def alike(each: list[Plainly], lengths: list[int]) -> list[Plainly]:
+    """The rules of sentences of one batch: with the n of the first, and tokens to emit once if the first has any."""
+    wanted = [None if each[0].wanted is None else one.wanted or () for one in each]
+    together = zip(each, wanted, lengths, strict=True)
+    return [replace(plainly, n=each[0].n, wanted=tokens, most=most) for plainly, tokens, most in together]
 
 
 def ruled(model: ToyModel, lengths: list[int], each: list[Plainly]) -> Ruled:
-    """A model with the n of the first sentence, and each with its own least length."""
-    return Ruled(model, limits(lengths), each[0].n, torch.tensor([plainly.least for plainly in each]))
+    """A model with the n of the first sentence, and each with its own least length and tokens."""
+    wanted = torch.tensor([[token in (one.wanted or ()) for token in (B, C)] for one in each])
+    once = None if each[0].wanted is None else Once(torch.tensor([B, C]), wanted, A)
+    return Ruled(model, limits(lengths), each[0].n, torch.tensor([plainly.least for plainly in each]), once)
 
 
 @given(st.integers(0, 10_000), RULES, RULES, st.sampled_from([0.0, 1.0]))
 @settings(max_examples=25)
 def test_a_full_width_beam_finds_all_permitted(seed: int, first: Plainly, second: Plainly, alpha: float) -> None:
     model, lengths = RememberingModel(seed, 2, sharpness=1.0), [4, 4]
-    each = [first, Plainly(first.n, second.least)]
+    each = alike([first, second], lengths)
     wanted = [{*plainly.hypotheses(model, sentence, 4)} for sentence, plainly in enumerate(each)]
     width, obeying = max(map(len, wanted)), ruled(model, lengths, each)
     start, most = obeying.start(2), limits(lengths)
@@ -72,9 +93,8 @@ def test_a_full_width_beam_finds_all_permitted(seed: int, first: Plainly, second
 @given(st.integers(0, 10_000), st.lists(RULES, min_size=2, max_size=4))
 @settings(max_examples=25)
 def test_every_search_obeys_and_no_sentence_minds_its_neighbors(seed: int, each: list[Plainly]) -> None:
-    each = [Plainly(each[0].n, plainly.least) for plainly in each]
     lengths = [3 + (seed + sentence) % 9 for sentence in range(len(each))]
-    model = RememberingModel(seed, len(each), sharpness=1.0)
+    each, model = alike(each, lengths), RememberingModel(seed, len(each), sharpness=1.0)
 
     def searched(only: list[int]) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
         some = RememberingModel(seed, len(each), sharpness=1.0)

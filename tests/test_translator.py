@@ -145,7 +145,7 @@ def test_any_text_gives_a_line_for_a_line(bahdanau: Translator, lines: list[str]
 
 
 def test_line_ends_in_the_output_become_spaces(bahdanau: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tokenizer, "decode", lambda self, ids: "a\nb\rc\r\nd\u2028e")
+    monkeypatch.setattr(Tokenizer, "decode", lambda *_: "a\nb\rc\r\nd\u2028e")
     assert next(bahdanau.stream(["x"], GREEDY)).text == "a b c  d\u2028e"
 
 

@@ -62,5 +62,7 @@ def refuse_other_networks(config: Config) -> None:
         problems.append(f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web")
     if config.data.reverse_source:
         problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
+    if config.data.protect:
+        problems.append("data.protect: CTranslate2 does not hide spans; train a run without it")
     if problems:
         raise ConfigError(*problems)

@@ -22,6 +22,7 @@ from nmt.cores import cores
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, matching, read_pairs
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.language_id import swapped_sides
+from nmt.data.protection import Protection
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
@@ -64,8 +65,7 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     data, options = config.data, config.tokenizer
     digests = _digests(data)
     start_from = config.training.start_from and str(own or config.training.start_from)
-    tokenizers = _tokenizers(options, start_from, data, digests, say)
-    tokenizers = replace(tokenizers, reverse_source=data.reverse_source)
+    tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(data)
     recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked))
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
@@ -130,7 +130,7 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     corpora of a mix one after the other, each pair once, whatever its weight."""
     corpora = data.training_corpora
     tags = {f"data.{key}.tag": corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
-    pieces = list(dict.fromkeys(tags.values()))
+    pieces, both = list(dict.fromkeys(tags.values())), Protection(data.protect).pieces
     owner, remedy = "tokenizer", f"learn the model with: spm_train --user_defined_symbols={','.join(pieces)}"
     if start_from is not None:
         files = {side: f"{start_from}/tokenizer/{side}.model" for side in ("source", "target")}
@@ -140,11 +140,8 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
         with of_key(owner):
             tokenizers = Tokenizers.of_files(options.source, options.target)
         for key, tag in tags.items():
-            try:
-                tokenizers.source.piece_id(tag)
-            except KeyError:
-                problem = f"{key}: '{tag}' is not a piece of the source vocabulary"
-                raise DataError(f"{problem}; {remedy}") from None
+            if tag not in tokenizers.source.scores():
+                raise DataError(f"{key}: '{tag}' is not a piece of the source vocabulary; {remedy}")
         return tokenizers
 
     def read() -> Iterator[Pair]:
@@ -154,11 +151,11 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
 
     def build(folder: Path) -> None:
         say(f"learning the {options.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
-        learn(options, counted(read(), "reading text for the tokenizer", None, "pairs"), pieces).save(folder)
+        learn(options, counted(read(), "reading text for the tokenizer", None, "pairs"), pieces, both).save(folder)
         _refuse_changed(data, digests)
 
     text = [digests[key] for key in corpora]
-    key = _key(CACHE_FORMAT, text, pieces, options.model_dump(exclude={"dropout"}))
+    key = _key(CACHE_FORMAT, text, [pieces, both], options.model_dump(exclude={"dropout"}))
     return cached(data.cache, f"tokenizer-{key}", Tokenizers.load, build, say)
 
 
@@ -187,7 +184,7 @@ def _encoded(
         say(f"encoded corpus: {folder}")
         return report, tables
 
-    key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, data.filter.model_dump(), training.text)
+    key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, data.filter.model_dump(), training.text, data.protect)
     return cached(data.cache, f"corpus-{key}", load, build, say)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nmt.config.schema import AnyCorpus, Filter
 from nmt.data.corpus import Pair, corpus_name, read_pairs
 from nmt.data.links import Link, linked_pairs, piece_links, piece_words
+from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
 from nmt.data.tokenizer import BpeDropout, Ids, Tokenizers
 from nmt.errors import DataError, of_key
@@ -31,7 +32,7 @@ NUMBERS = pa.list_(pa.int32())
 FACTS = pa.schema(
     [("reason", pa.uint8())]
     + [(f"{side}_{unit}", pa.int32()) for side in ("source", "target") for unit in ("words", "pieces", "unknown")]
-    + [("pair_hash", pa.int64()), ("source_hash", pa.int64())]
+    + [("pair_hash", pa.int64()), ("source_hash", pa.int64()), ("spans_differ", pa.bool_())]
 )
 
 
@@ -102,14 +103,18 @@ def encode(
     columns: dict[str, Sequence[Any]] = {}
     facts: dict[str, Sequence[int]] = {}
     places: list[list[list[int]]] = []
-    for (side, tokenizer), texts in zip(recipe.tokenizers.sides(), map(list, zip(*pairs, strict=True)), strict=True):
-        ids = tokenizer.encode(texts, threads)
+    share = SHARE if recipe.rule else 0.0
+    hidden = [recipe.tokenizers.protection.hide(*pair, share=share) for pair in pairs]
+    for place, (side, tokenizer) in enumerate(recipe.tokenizers.sides()):
+        texts, read = [pair[place] for pair in pairs], [each.texts[place] for each in hidden]
+        ids = tokenizer.encode(read, threads)
         if recipe.links:
-            places.append([piece_words(tokenizer.pieces(row), text) for row, text in zip(ids, texts, strict=True)])
+            spelled = (tokenizer.pieces(row, each.spans) for row, each in zip(ids, hidden, strict=True))
+            places.append(list(map(piece_words, spelled, texts)))
         if side == "source" and recipe.tag is not None:
             tag = tokenizer.piece_id(recipe.tag)
             ids = [[tag, *row] if row else row for row in ids]
-        columns |= {side: ids, f"{side}_text": texts}
+        columns |= {side: ids, f"{side}_text": read if recipe.rule else texts}
         facts[f"{side}_words"] = [len(text.split()) for text in texts]
         facts[f"{side}_pieces"] = [len(row) for row in ids]
         facts[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]
@@ -118,6 +123,7 @@ def encode(
         columns["links"] = [piece_links(each, first + s, t) for each, s, t in zip(links, *places, strict=True)]
     facts["pair_hash"] = [text_hash("\n".join(pair)) for pair in pairs]
     facts["source_hash"] = [text_hash(pair.source) for pair in pairs]
+    facts["spans_differ"] = [each.differ for each in hidden]
     repeats = [False] * len(pairs)
     if recipe.rule is not None and recipe.rule.duplicates:
         for place, each in enumerate(facts["pair_hash"]):

@@ -8,10 +8,11 @@ import io
 import math
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -20,10 +21,12 @@ from numpy.typing import NDArray
 
 from nmt.config import schema
 from nmt.data.corpus import Pair, unreadable
+from nmt.data.protection import PLACEHOLDERS, Protection
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
 from nmt.messages import progress_bar, watched
 
+NO_SPANS: Mapping[str, str] = MappingProxyType({})
 Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
 MARK = "▁"
@@ -111,14 +114,16 @@ class Tokenizer:
         encoded = zip(texts, self.encode([text[:read] for text in texts]), strict=True)
         return [(ids[:most], len(ids) > most or len(text) > read) for text, ids in encoded]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Decode ids: control pieces (BOS, EOS, padding) give no text, an unknown piece gives ``⁇``."""
+    def decode(self, ids: Sequence[int], spans: Mapping[str, str] = NO_SPANS) -> str:
+        """Decode ids: control pieces (BOS, EOS, padding) give no text, an unknown piece gives ``⁇``, a placeholder its
+        span."""
         text: str = self._processor.decode([int(i) for i in ids])
-        return text.strip(" ")
+        return text.strip(" ").translate({ord(each): span for each, span in spans.items()})
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The pieces of the ids, as the model spells them."""
-        return [self._names[i] for i in ids]
+    def pieces(self, ids: Sequence[int], spans: Mapping[str, str] = NO_SPANS) -> list[str]:
+        """The pieces of the ids, as the model spells them, and spans in place of their placeholders."""
+        spelled = {placeholder: MARK.join(span.split()) for placeholder, span in spans.items()}
+        return [spelled.get(self._names[i], self._names[i]) for i in ids]
 
 
 class BpeDropout:
@@ -165,7 +170,21 @@ class Tokenizers:
     source: Tokenizer
     target: Tokenizer
     reverse_source: bool = False
-    """Whether the network reads the pieces of a source sentence last to first; no model file says so."""
+    """Whether the network reads the pieces of a source sentence last to first."""
+    protection: Protection = field(default_factory=Protection)
+    """Hides spans before a text is encoded."""
+
+    def used_as(self, data: schema.Data) -> Self:
+        """The same models with the options that no model file has.
+
+        Raises DataError for models without the pieces that ``data.protect`` needs.
+        """
+        for side, tokenizer in self.sides() if data.protect else ():
+            if not {*PLACEHOLDERS, MARK} <= tokenizer.scores().keys():
+                problem = f"data.protect: the {side} tokenizer has no pieces U+E000 to U+E009"
+                raise DataError(f"{problem}; learn one with data.protect, or leave it out")
+        tags = [corpus.tag for corpus in data.training_corpora.values() if corpus.tag is not None]
+        return replace(self, reverse_source=data.reverse_source, protection=Protection(data.protect, tuple(tags)))
 
     def sides(self) -> Iterator[tuple[str, Tokenizer]]:
         """Both sides by name, the source first."""
@@ -208,10 +227,12 @@ MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 SPECIAL_PIECES = 4
 
 
-def learn(config: schema.LearnedTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = ()) -> Tokenizers:
+def learn(
+    config: schema.LearnedTokenizer, pairs: Iterable[Pair], tags: Sequence[str] = (), both: Sequence[str] = ()
+) -> Tokenizers:
     """Learn the tokenizers of a configuration on ``pairs``.
 
-    ``tags`` are pieces of the source vocabulary that no text needs to have.
+    ``tags`` are pieces of the source vocabulary that no text needs to have, ``both`` such pieces of both vocabularies.
 
     The same configuration and pairs give the same models, byte for byte. SentencePiece skips lines longer than 4192
     bytes. ``bpe`` and ``unigram`` get exactly ``vocabulary`` pieces, ``word`` and ``character`` at most as many.
@@ -220,15 +241,15 @@ def learn(config: schema.LearnedTokenizer, pairs: Iterable[Pair], tags: Sequence
     """
     sample = sampled(pairs, config.most_pairs)
     if config.shared:
-        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides", tags)
+        shared = _learn_one(config, [text for pair in sample for text in pair], "both sides", [*tags, *both])
         return Tokenizers(shared, shared)
     return Tokenizers(
-        _learn_one(config, [pair.source for pair in sample], "the source side", tags),
-        _learn_one(config, [pair.target for pair in sample], "the target side"),
+        _learn_one(config, [pair.source for pair in sample], "the source side", [*tags, *both]),
+        _learn_one(config, [pair.target for pair in sample], "the target side", both),
     )
 
 
-def _learn_one(config: schema.LearnedTokenizer, texts: Sequence[str], side: str, tags: Sequence[str] = ()) -> Tokenizer:
+def _learn_one(config: schema.LearnedTokenizer, texts: Sequence[str], side: str, tags: Sequence[str]) -> Tokenizer:
     size = config.vocabulary or suitable_vocabulary(config, texts)
     try:
         return _train(config, texts, size, side, tags)

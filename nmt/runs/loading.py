@@ -1,6 +1,6 @@
 """Load a run's network, to translate or to start another run from."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -42,15 +42,14 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     run.refuse_links()
     try:
         config = load_run_config(run.path)
-        tokenizers = replace(Tokenizers.load(run.tokenizer), reverse_source=config.data.reverse_source)
+        tokenizers = Tokenizers.load(run.tokenizer).used_as(config.data)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     _refuse_other_tokenizers(run, tokenizers)
-    sizes = tokenizers.source.size, tokenizers.target.size
-    run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, sizes))
+    run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, tokenizers.sizes))
     weights = run.weights(checkpoint)
     with Uninitialized():
-        model = build_model(config.model, *sizes)
+        model = build_model(config.model, *tokenizers.sizes)
     where = f"{run.checkpoints / checkpoint}"
     load_weights(model, weights, where)
     # sums, because isfinite() of every number would take memory

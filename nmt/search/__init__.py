@@ -3,12 +3,13 @@
 from nmt.search.beam import beam_search
 from nmt.search.greedy import Sampling, greedy_search, sample_search
 from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, length_penalty, together
-from nmt.search.rules import Ruled
+from nmt.search.rules import Once, Ruled
 
 __all__ = [
     "Ensemble",
     "Hypothesis",
     "Limits",
+    "Once",
     "Ruled",
     "Sampling",
     "Searchable",

@@ -1,9 +1,9 @@
-"""Rules that translations must obey: no repeated n-grams, and a least length.
+"""Rules that translations must obey: no repeated n-grams, a least length, and tokens that occur exactly once.
 
 A model with rules is searched as any other: its steps exclude tokens. What is not excluded keeps its log-probability;
 nothing is normalized again.
 
-Shapes: B sentences, R rows, T tokens of each row from BOS on, V vocabulary.
+Shapes: B sentences, R rows, T tokens of each row from BOS on, V vocabulary, P tokens that may occur once.
 """
 
 from contextlib import AbstractContextManager
@@ -28,6 +28,18 @@ class RuledState(Record):
     """(R, T)"""
 
 
+@dataclass(frozen=True)
+class Once:
+    """Tokens that a translation has exactly once, or never."""
+
+    tokens: Tensor
+    """(P,)"""
+    wanted: Tensor
+    """(B, P) whether the translation of a sentence has each of them."""
+    space: int
+    """The token that comes before one that is due, if there is room."""
+
+
 class Ruled(Searchable[RuledState]):
     """A model whose translations obey rules. A row to which they leave no token may end.
 
@@ -36,10 +48,14 @@ class Ruled(Searchable[RuledState]):
         limits: of the search.
         no_repeat_ngram: n tokens in a row that a row emits only once; 0: any may repeat.
         least: (B,) the fewest tokens of each sentence's translation, EOS not counted.
+        once: tokens that occur exactly once. One is due when a row would end without it, or has little room left.
     """
 
-    def __init__(self, model: Searchable[Any], limits: Limits, no_repeat_ngram: int, least: Tensor) -> None:
+    def __init__(
+        self, model: Searchable[Any], limits: Limits, no_repeat_ngram: int, least: Tensor, once: Once | None = None
+    ) -> None:
         self.model, self.limits, self.no_repeat_ngram, self.least = model, limits, no_repeat_ngram, least
+        self.once = once
         self.attends = model.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Any:
@@ -61,9 +77,26 @@ class Ruled(Searchable[RuledState]):
             ruled = without_repeats(ruled, history, self.no_repeat_ngram)
         early = history.size(1) <= self.least[state.sentences]
         ruled[:, eos] = ruled[:, eos].masked_fill(early, -torch.inf)
+        if self.once is not None:
+            ruled = self._with_each_once(ruled, state.sentences, history, self.once)
         stuck = ruled.amax(1) == -torch.inf
         ruled[:, eos] = torch.where(stuck, own[:, eos], ruled[:, eos])
         return ruled, RuledState(after, state.sentences, history), attention
+
+    def _with_each_once(self, log_probs: Tensor, sentences: Tensor, history: Tensor, once: Once) -> Tensor:
+        """Exclude tokens that a row does not need, its end while it needs one, and all others if one is due: (R, V)."""
+        eos, room = self.limits.eos_id, self.limits.max_lengths[sentences] - history.size(1) + 1  # (R,)
+        left = once.wanted[sentences] & ~(history.unsqueeze(2) == once.tokens).any(1)  # (R, P)
+        log_probs[:, once.tokens] = log_probs[:, once.tokens].masked_fill(~left, -torch.inf)
+        due = left.any(1) & ((log_probs.argmax(1) == eos) | (room <= 2 * left.sum(1)))  # (R,)
+        space = log_probs[:, once.space]
+        spaced = (history[:, -1] == once.space) | (room <= left.sum(1)) | (space == -torch.inf)  # (R,)
+        only = torch.full_like(log_probs, -torch.inf)
+        only[:, once.tokens] = log_probs[:, once.tokens].masked_fill(~spaced.unsqueeze(1), -torch.inf)
+        only[:, once.space] = space.masked_fill(spaced, -torch.inf)
+        log_probs = torch.where(due.unsqueeze(1), only, log_probs)
+        log_probs[:, eos] = log_probs[:, eos].masked_fill(left.any(1), -torch.inf)
+        return log_probs
 
     def searching(self) -> AbstractContextManager[object]:
         """Return the model's context."""

@@ -1,6 +1,6 @@
 """Forced decoding: the probability and the attention of each piece of a given translation."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -74,11 +74,13 @@ def force(
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
-        sources = _encoded("source", tokenizers.source, [pair.source for pair in window], max_source, first, warn)
-        targets = _encoded("target", tokenizers.target, [pair.target for pair in window], max_target, first, warn)
+        hidden = [tokenizers.protection.hide(*pair) for pair in window]
+        source_texts, target_texts = zip(*(each.texts for each in hidden), strict=True)
+        sources = _encoded("source", tokenizers.source, source_texts, max_source, first, warn)
+        targets = _encoded("target", tokenizers.target, target_texts, max_target, first, warn)
         source_lengths, target_lengths = (np.array([len(ids) for ids in each], np.int32) for each in (sources, targets))
         plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
-        batches = [[(sources[row], targets[row]) for row in rows] for rows in plan]
+        batches = [[(sources[row], targets[row], hidden[row].spans) for row in rows] for rows in plan]
         found: dict[int, ForcedDecoding] = {}
         with side_by_side(device, len(plan)) as each:
             results = counted(each(read, batches), "forced decoding", len(plan), "batches")
@@ -101,7 +103,7 @@ def _read(
     network: Network,
     tokenizers: Tokenizers,
     device: torch.device,
-    pairs: Sequence[tuple[Ids, Ids]],
+    pairs: Sequence[tuple[Ids, Ids, Mapping[str, str]]],
     *,
     keep_attention: bool,
 ) -> list[ForcedDecoding]:
@@ -113,13 +115,13 @@ def _read(
     chosen = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu().numpy()  # (B, T)
     attention = None if weights is None or not keep_attention else weights.float().cpu().numpy()  # (B, T, S)
     found = []
-    for place, (source, target) in enumerate(pairs):
+    for place, (source, target, spans) in enumerate(pairs):
         # columns of the attention are in the order of the text
         order, length = specials.order(len(source) + 1), len(target) + 1
         found.append(
             ForcedDecoding(
-                tokenizers.source.pieces([*source.tolist(), specials.source_eos]),
-                tokenizers.target.pieces([*target.tolist(), specials.target_eos]),
+                tokenizers.source.pieces([*source.tolist(), specials.source_eos], spans),
+                tokenizers.target.pieces([*target.tolist(), specials.target_eos], spans),
                 chosen[place, :length],
                 None if attention is None else attention[place, :length][:, order],
             )

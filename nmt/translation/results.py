@@ -3,6 +3,7 @@
 Shapes: T target pieces, S source pieces, end symbols included.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +27,8 @@ class TranslatedHypothesis:
     attention: Attention | None = field(default=None, compare=False, repr=False)
     """(T, S), a row for each of the T pieces and a column for each source piece; None if it was not kept, and for a
     model without attention."""
+    ids: Sequence[int] = field(default=(), compare=False, repr=False)
+    """Those of the pieces."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,10 @@ class Translation:
     """The model's input, with the end symbol; empty for a blank line, which no model reads."""
     hypotheses: list[TranslatedHypothesis]
     """Best first, at least one."""
+    source_ids: Sequence[int] = field(default=(), compare=False, repr=False)
+    """Those of the source pieces."""
+    spans: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """The hidden spans by their placeholders."""
 
     @property
     def text(self) -> str:

@@ -1,10 +1,10 @@
 """Options of translation; lines in windows, a window in batches, and the search for the translations of a batch."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Self, TypeVar
 
 import torch
@@ -13,9 +13,9 @@ from pydantic import Field, ValidationError
 from nmt.config.problems import explain
 from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS, Specials, pad_source
-from nmt.data.tokenizer import Tokenizers
+from nmt.data.tokenizer import MARK, Tokenizers
 from nmt.errors import ConfigError
-from nmt.search import Hypothesis, Limits, Ruled, Sampling, Searchable, beam_search, greedy_search, sample_search
+from nmt.search import Hypothesis, Limits, Once, Ruled, Sampling, Searchable, beam_search, greedy_search, sample_search
 
 WINDOW = 4096
 """Lines that are read ahead, to be sorted by length."""
@@ -78,10 +78,11 @@ class SearchOptions(Decoding):
 
 @dataclass(frozen=True)
 class Line:
-    """A line to translate: its number in the input, from 1, and its pieces, without EOS."""
+    """A line to translate: its number in the input, from 1, its pieces, without EOS, and its hidden spans."""
 
     number: int
     ids: list[int]
+    spans: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -165,15 +166,21 @@ def search_batch(
     specials = Specials.of(tokenizers)
     source, lengths = pad_source([line.ids for line in batch], specials)  # (B, S), (B,), EOS counted
     most = torch.tensor([longest(len(line.ids), options.max_length_factor) for line in batch])
+    pieces = tokenizers.protection.pieces
+    here, there = (torch.tensor([side.piece_id(each) for each in pieces]) for _, side in tokenizers.sides())  # (P,)
+    wanted = (source.unsqueeze(2) == here).any(1)  # (B, P)
+    once, never = None, there.tolist()
+    if wanted.any():
+        once, never = Once(there.to(device), wanted.to(device), tokenizers.target.piece_id(MARK)), []
     limits = Limits(
         specials.target_bos,
         specials.target_eos,
-        (specials.target_pad, specials.target_bos),
+        (specials.target_pad, specials.target_bos, *never),
         most.to(device),
     )
-    if options.no_repeat_ngram or options.min_length_factor:
+    if options.no_repeat_ngram or options.min_length_factor or once is not None:
         least = ((lengths - 1).double() * options.min_length_factor).ceil().long()
-        searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device))
+        searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device), once)
     how: dict[str, Any] = {"length_penalty": options.length_penalty, "keep_attention": options.attention}
     with searchable.searching():
         state = searchable.start(searchable.encode(source.to(device), lengths), options.beam_size)

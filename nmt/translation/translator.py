@@ -192,12 +192,13 @@ class Translator:
     ) -> list[Translation]:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []
-        encoded = self.tokenizers.source.encode_first(text, options.max_source)
+        hidden = [self.tokenizers.protection.hide(line) for line in text]
+        encoded = self.tokenizers.source.encode_first([each.texts[0] for each in hidden], options.max_source)
         for number, (ids, cut) in enumerate(encoded, first):
             if cut:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if ids:
-                lines.append(Line(number, ids))
+                lines.append(Line(number, ids, hidden[number - first].spans))
         progress.advance(len(text) - len(lines))  # blank ones
         lines.sort(key=lambda line: -line.length)
         parts = list(batches(lines, options, most_rows(len(lines), self.device)))
@@ -218,19 +219,20 @@ class Translator:
         order = self.specials.order(line.length)  # to undo: columns are in the order of the text
         translated = []
         for hypothesis in found:
-            ended = [target.eos_id] if hypothesis.ended else []
+            ids = [*hypothesis.tokens, *([target.eos_id] if hypothesis.ended else [])]
             weights = None if hypothesis.attention is None else hypothesis.attention[:, order].numpy()
             translated.append(
                 TranslatedHypothesis(
-                    target.decode(hypothesis.tokens).replace("\r", " ").replace("\n", " "),
+                    target.decode(hypothesis.tokens, line.spans).replace("\r", " ").replace("\n", " "),
                     hypothesis.log_probability,
                     hypothesis.score,
-                    target.pieces([*hypothesis.tokens, *ended]),
+                    target.pieces(ids, line.spans),
                     weights,
+                    ids,
                 )
             )
-        pieces = self.tokenizers.source.pieces([*line.ids, self.specials.source_eos])
-        return Translation(source, pieces, translated)
+        ids = [*line.ids, self.specials.source_eos]
+        return Translation(source, self.tokenizers.source.pieces(ids, line.spans), translated, ids, line.spans)
 
 
 def _refuse_strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) -> None:
@@ -242,7 +244,7 @@ def _refuse_strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) ->
                 problem = f"its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]})"
                 remedy = "train both with the same model files (tokenizer.type: given)"
                 problems.append(f"{path}: {problem}; an ensemble reads and writes the same pieces: {remedy}")
-        for key in ("reverse_source", "source_language", "target_language"):
+        for key in ("reverse_source", "protect", "source_language", "target_language"):
             here, there = (getattr(each.config.data, key) for each in (run, first))
             if here != there:
                 problems.append(f"{path}: data.{key} is {here!r}, that of {paths[0]} is {there!r}; must be the same")

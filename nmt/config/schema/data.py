@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from nmt.config.schema.base import LARGEST_VOCABULARY, Choice, Count, Fraction, Positive, Problem, Section, Size, Text
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+Span = Literal["braces", "email", "number", "tag", "url"]
 
 
 def _a_piece(tag: str) -> str:
@@ -139,6 +140,8 @@ class Data(Section):
     """The corpora that ``train.mix`` names."""
     reverse_source: bool = False
     """Read each source sentence last piece first."""
+    protect: Annotated[tuple[Span, ...], AfterValidator(lambda kinds: tuple(sorted({*kinds})))] = ()
+    """Spans that come through untranslated; braces: ``{name}``, tag: ``<x>``."""
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""

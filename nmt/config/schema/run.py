@@ -119,6 +119,8 @@ class Config(Section):
             yield Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'")
         if isinstance(self.tokenizer, LearnedTokenizer) and self.tokenizer.dropout and self.tokenizer.type != "bpe":
             yield Problem("tokenizer.dropout", f"'{self.tokenizer.type}' has no merges; leave it out, or use type bpe")
+        if self.data.protect and self.tokenizer.type == "word":
+            yield Problem("data.protect", "needs pieces within words; leave it out, or use another tokenizer.type")
         gold = self.evaluation.gold is not None and not isinstance(self.model.attention, NoAttention)
         if self.training.validation.metric == "aer" and not gold:
             text = "'aer' needs an attention, and in evaluation.gold the links that it is compared with"

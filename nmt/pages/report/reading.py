@@ -16,7 +16,6 @@ import torch
 from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair
 from nmt.data.links import Link, piece_words
-from nmt.data.tokenizer import Ids, Tokenizer
 from nmt.evaluation.alignment import END, likeliest_links, score_alignments, word_weights
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.diagnosis import MEASURES, most_frequent, sentence_measures
@@ -150,9 +149,11 @@ def read(run: LoadedRun, measured: Measured, index: int, collected: Collected, d
     A translation that was cut off at its greatest length has no end symbol: T is one less then.
     """
     translation, reference = measured.translations[index], collected.references[index]
-    source, target, specials = run.tokenizers.source, run.tokenizers.target, Specials.of(run.tokenizers)
+    target, specials = run.tokenizers.target, Specials.of(run.tokenizers)
     best, rows = translation.hypotheses[0], len(translation.pieces)
-    batch = collate([_ids(source, translation.source_pieces)], [_ids(target, best.pieces)], specials).to(device)
+    ids = translation.source_ids[:-1], [each for each in best.ids if each != target.eos_id]
+    sources, targets = ([np.array(each, np.int32)] for each in ids)
+    batch = collate(sources, targets, specials).to(device)
     memory = run.model.encode(batch.source, batch.source_lengths)
     unroll = partial(run.model.unroll, batch.target_input, memory)
     (readouts, weights), heads = by_head(getattr(run.model.decoder, "attention", None), memory, unroll)
@@ -161,7 +162,7 @@ def read(run: LoadedRun, measured: Measured, index: int, collected: Collected, d
     top = log_probabilities.exp().topk(min(TOP, target.size))  # (T, TOP)
     steps = []
     for ids, probabilities in zip(top.indices.tolist(), top.values.tolist(), strict=True):
-        candidates = zip(target.pieces(ids), probabilities, strict=True)
+        candidates = zip(target.pieces(ids, translation.spans), probabilities, strict=True)
         least = min(LEAST, probabilities[0])
         steps.append([[piece, round(each, DECIMALS)] for piece, each in candidates if each >= least])
     views = {} if weights is None else {MEAN if heads else ONLY: weights}
@@ -180,12 +181,6 @@ def read(run: LoadedRun, measured: Measured, index: int, collected: Collected, d
         chosen=[round(probability, DECIMALS) for probability in chosen.exp().tolist()],
         attention={name: packed(each[0, :rows].float().cpu().numpy()[:, order]) for name, each in views.items()},
     )
-
-
-def _ids(tokenizer: Tokenizer, pieces: Sequence[str]) -> Ids:
-    """The ids of pieces as the model spells them, without the end symbol."""
-    ids = [tokenizer.piece_id(piece) for piece in pieces]
-    return np.array(ids[:-1] if ids and ids[-1] == tokenizer.eos_id else ids, np.int32)
 
 
 def packed(weights: npt.NDArray[np.floating]) -> str:

@@ -150,20 +150,20 @@ def translating(translator: Translator, chosen: Mapping[str, Any]) -> Translate:
 def candidates(translator: Translator, translation: Translation, check_stop: CheckStop) -> Candidates:
     """Return the candidates of each piece of the best translation."""
     check_stop()
-    source, target, searchable = translator.tokenizers.source, translator.tokenizers.target, translator.searchable
+    target, searchable = translator.tokenizers.target, translator.searchable
     found: Candidates = []
-    ids = [source.piece_id(piece) for piece in translation.source_pieces[:-1]]
-    read, lengths = pad_source([ids], translator.specials)
+    read, lengths = pad_source([translation.source_ids[:-1]], translator.specials)
     with searchable.searching():
         state = searchable.start(searchable.encode(read.to(translator.device), lengths))
         previous = translator.specials.target_bos
-        for piece in translation.pieces:
+        for token in translation.hypotheses[0].ids:
             log_probs, state, _ = searchable.step(torch.tensor([previous], device=translator.device), state)
-            previous = target.piece_id(piece)
+            previous = token
             best = log_probs[0].topk(min(LISTED, target.size)).indices.tolist()
             listed = [*best, *({previous} - {*best})]
             probabilities = log_probs[0, listed].exp().tolist()
-            found.append([(name, round(p, 4)) for name, p in zip(target.pieces(listed), probabilities, strict=True)])
+            names = target.pieces(listed, translation.spans)
+            found.append([(name, round(p, 4)) for name, p in zip(names, probabilities, strict=True)])
     return found
 
 

@@ -63,6 +63,8 @@ def exported(run: LoadedRun, steps: int = STEPS) -> dict[str, bytes]:
 def refuse_unknown_pieces(tokenizers: Tokenizers) -> None:
     """Raise ConfigError for a tokenizer that the engine does not run, with its file in the run and the reason."""
     problems = []
+    if tokenizers.protection.kinds:
+        problems.append("data.protect: the engine does not hide spans; train a run without it")
     for side, tokenizer in tokenizers.sides():
         if "<0x00>" in tokenizer.scores():
             problems.append(f"{side}.model: falls back to bytes, which the engine does not; learn one without")

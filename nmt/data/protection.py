@@ -1,0 +1,91 @@
+"""Spans that are not translated, such as URLs: the network reads and writes a placeholder for each.
+
+A placeholder is a piece of its own: a character of Unicode's private use area, which no text needs and which byte-pair
+encoding never merges.
+"""
+
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from nmt.config.schema import Span
+
+PLACEHOLDERS = tuple(map(chr, range(0xE000, 0xE00A)))
+"""If a text has more spans, the others stay."""
+STRAY = str.maketrans(dict.fromkeys(PLACEHOLDERS, "\ufffd"))
+"""Makes placeholders in a text unknown characters."""
+PATTERNS: Mapping[Span, str] = {
+    "braces": r"(?<!\{)\{++[^\s{}]++\}++",
+    "email": r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]+)+",
+    "number": r"(?<!\d[.,:/])\d++(?:[.,:/]\d++)*+(?!\w)",
+    "tag": r"</?[A-Za-z][\w:.-]*+(?:\s[^<>]*)?/?>",
+    "url": r"(?:https?://|www\.)[^\s<>{}\"]*[\w/]",
+}
+"""None takes more than linear time. A tag begins with a letter: ``<2fr>``, which names a language, is text."""
+SHARE = 0.1
+"""Share of the training pairs in which words become placeholders too: few corpora have spans."""
+MOST_WORDS, SHORTEST = 3, 3
+"""Most such words in a pair, and fewest characters in one."""
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Texts with placeholders."""
+
+    texts: list[str]
+    spans: Mapping[str, str] = field(default_factory=dict)
+    """What each placeholder stands for."""
+    differ: bool = False
+    """Whether the two sides of a pair have different spans; then they keep them."""
+
+
+@dataclass(frozen=True)
+class Protection:
+    """Hides the spans of these kinds; without kinds, text stays as it is."""
+
+    kinds: tuple[Span, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Those of training corpora: they are pieces, and stay."""
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The placeholders that both vocabularies need."""
+        return PLACEHOLDERS if self.kinds else ()
+
+    @cached_property
+    def _token(self) -> re.Pattern[str]:
+        """A tag that stays; a span, group 1; or a word, group 2."""
+        spans = "|".join(PATTERNS[kind] for kind in self.kinds)
+        return re.compile("|".join([*map(re.escape, self.tags), f"({spans})", r"(\w+)"]))
+
+    def hide(self, *texts: str, share: float = 0.0) -> Hidden:
+        """Hide the spans of a text to translate, or of both sides of a pair, if these have the same spans.
+
+        In a ``share`` of all pairs some words that both sides have once become placeholders, too. The placeholders
+        depend only on the source, so that a pair has those of its translation.
+        """
+        if not self.kinds:
+            return Hidden([*texts])
+        clean = [text.translate(STRAY) for text in texts]
+        found = [self._token.findall(text) for text in clean]
+        hidden, others = ([span for span, _ in side if span] for side in (found[0], found[-1]))
+        if Counter(hidden) != Counter(others):
+            return Hidden(clean, differ=True)
+        choice = random.Random(clean[0])
+        order = choice.sample(PLACEHOLDERS, len(PLACEHOLDERS))
+        if choice.random() < share:
+            ours, theirs = (Counter(word for _, word in side) for side in (found[0], found[-1]))
+            once = [word for word in ours if ours[word] == theirs[word] == 1 and len(word) >= SHORTEST]
+            hidden += choice.sample(once, min(len(once), choice.randint(1, MOST_WORDS)))
+        spans = dict(zip(order, hidden, strict=False))
+
+        def replaced(text: str) -> str:
+            left = defaultdict[str, list[str]](list)
+            for placeholder, span in spans.items():
+                left[span].append(placeholder)
+            return self._token.sub(lambda token: left[token[0]].pop(0) if left[token[0]] else token[0], text)
+
+        return Hidden([replaced(text) for text in clean], spans)
