@@ -12,8 +12,10 @@ from pydantic import Field
 
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
+from benchmarks.memory import measure_memory
 from benchmarks.systems import GROUPS, VARIANTS
 from benchmarks.training import Case, TrainingRow, measure, measure_config
+from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import Device, InputFile, OutputFile, Overrides, Precision, RunPath, Value
 from nmt.cli.terminal import say
@@ -71,13 +73,15 @@ def benchmark(
     input: InputFile | None = None,
     reference: InputFile | None = None,
     beam_size: list[Count] | None = None,
+    memory: RunPath | None = None,
+    lines: Count = 100_000,
     json: OutputFile | None = None,
 ) -> None:
     """Measure training and decoding, and compare them with the matrix products of the machine.
 
     Without options: training steps of the reference shape on the CPU, of the usual systems in every precision. With
     --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
-    trained model. The tables of docs/performance.md come from here.
+    trained model. With --memory: the peak memory of whole commands. The tables of docs/performance.md come from here.
 
     Args:
         variant: system, or group of systems: usual; fast, the others with fast twins; plain, those with a part that
@@ -88,15 +92,24 @@ def benchmark(
         device: device (default: cpu; with --config that of the configuration)
         repeats: repeat each measurement N times and report the median
         config: measure training with these configurations
-        updates: number of updates with --config
+        updates: number of updates with --config and --memory
         decode: measure translation with this run directory
-        input: file to translate with --decode
+        input: file to translate with --decode and --memory
         reference: reference translations, to compute BLEU with --decode
         beam_size: beam sizes with --decode (default: 1 and 5)
+        memory: measure peak memory, of translation with this run directory
+        lines: with --memory translate the file repeated up to this many lines
         json: also write the rows to this file, as JSON
     """
-    if decode and not input:
-        raise ConfigError("--decode needs --input, a file to translate")
+    if (decode or memory) and not input:
+        raise ConfigError("--decode and --memory need --input, a file to translate")
+    if memory and input:
+        peaks = measure_memory(memory, list(read_lines(input)), lines, updates)
+        rows = [{"task": task, "peak, MB": peak} for task, peak in peaks.items()]
+        print(markdown([{name: str(cell) for name, cell in row.items()} for row in rows]))
+        if json:
+            write_json(Path(json), provenance(" ".join(sys.argv)) | {"rows": rows})
+        return
     where = device or "cpu"
     if config:
         first = load_config(config[0], set or ())

@@ -1,4 +1,4 @@
-"""Compare this toolkit with others that train recurrent translation, and with CTranslate2."""
+"""Compare this toolkit with others that train recurrent translation."""
 
 import statistics
 import subprocess
@@ -13,16 +13,14 @@ from pydantic import Field
 
 from machine import commit, machine
 from nmt.cli.command import Command
-from nmt.cli.options import RunPath
 from nmt.cli.terminal import say
-from nmt.config import load_run_config
 from nmt.data.corpus import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.files import read_json, write_json, write_text
 from peers.processes import matches, run
-from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit, Translator, decoders
+from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit
 
 Count = Annotated[int, Field(ge=1)]
 Name = Literal["nmt", "nmt-fp32", "joeynmt", "eole"]
@@ -89,14 +87,12 @@ def compare_peers(
     updates: Count = 1500,
     threads: Count = 2,
     minutes: Count = 60,
-    transformer: RunPath | None = None,
 ) -> None:
     """Compare this toolkit with others that train recurrent translation: JoeyNMT and Eole.
 
     Each is installed into an environment of its own. All train the same network on Multi30k, German to English, with
     the same text, subwords, batches and schedule, as closely as their options allow (scripts/peers/toolkits.py), and
-    translate test2016. With --transformer, compare translation with CTranslate2, which gets the weights of a run of
-    this toolkit.
+    translate test2016.
 
     Results are kept in the folder, and a command that is repeated goes on where it stopped; name another folder for
     another corpus, time limit or run. Measure on an idle machine.
@@ -108,29 +104,19 @@ def compare_peers(
         updates: updates of training
         threads: threads of each toolkit
         minutes: longest time of a training
-        transformer: no training: translate with this run, and in CTranslate2
 
     examples:
       scripts/compare_peers.py --only joeynmt --minutes 30
-      scripts/compare_peers.py --transformer runs/family/transformer/seed-1
     """
     place = Path(folder).absolute()
     task = place / "task"
     write_task(task, Path(data))
     rows = []
-    if transformer is None:
-        for name in only or TOOLKITS:
-            work = prepared(TOOLKITS[name], place / name)
-            trained = train(TOOLKITS[name], work, updates, threads, 60.0 * minutes)
-            speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
-            rows.append(row(name, trained, *speeds))
-    else:
-        path = Path(transformer).absolute()
-        languages = load_run_config(path).data
-        for name, translator in decoders(path).items():
-            work = prepared(translator, place / name)
-            direction = (languages.source_language, languages.target_language)
-            rows.append(row(name, *[translate(translator, work, task, direction, beam, threads) for beam in BEAMS]))
+    for name in only or TOOLKITS:
+        work = prepared(TOOLKITS[name], place / name)
+        trained = train(TOOLKITS[name], work, updates, threads, 60.0 * minutes)
+        speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
+        rows.append(row(name, trained, *speeds))
     print(markdown(rows))
     print(f"\n{threads} threads; {machine()}")
 
@@ -172,23 +158,19 @@ def write_task(task: Path, data: Path) -> None:
     done.touch()
 
 
-def prepared(translator: Translator, work: Path) -> Path:
+def prepared(toolkit: Toolkit, work: Path) -> Path:
     """Make the folder of a toolkit and its environment, with the PyTorch that this one uses; returns the folder."""
     work.mkdir(exist_ok=True)
-    environment = translator.environment(work)
+    environment = toolkit.environment(work)
     done = environment / "installed"
-    if translator.packages and not done.exists():
+    if toolkit.packages and not done.exists():
         constraints = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-        torch = [line for line in constraints if line.startswith("torch==")] if isinstance(translator, Toolkit) else []
-        packages = [*torch, *translator.packages]
+        packages = [*(line for line in constraints if line.startswith("torch==")), *toolkit.packages]
         say(f"{work.name}: installing {', '.join(packages)}")
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
         pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *packages], check=True)
         done.touch()
-    preparation = translator.preparation(work)
-    if preparation is not None:
-        run(preparation, work, work / "preparation.log", 1, 3600.0)
     return work
 
 
@@ -216,7 +198,7 @@ def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float
 
 
 def translate(
-    translator: Translator, work: Path, task: Path, direction: tuple[str, str], beam: int, threads: int
+    toolkit: Toolkit, work: Path, task: Path, direction: tuple[str, str], beam: int, threads: int
 ) -> Translated:
     """Translate test2016 and its first line, or read what an earlier translation took.
 
@@ -232,9 +214,7 @@ def translate(
     single, output = work / "first.source", work / f"test2016.{beam}.hypotheses"
     write_text(single, f"{lines[0]}\n")
     jobs = ((single, work / "first.hypothesis"), (source, output))
-    one, every = (
-        run(translator.translation(work, *files, beam, threads), work, log, threads, 3600.0) for files in jobs
-    )
+    one, every = (run(toolkit.translation(work, *files, beam, threads), work, log, threads, 3600.0) for files in jobs)
     hypotheses = list(read_lines(output))
     if len(hypotheses) != len(references):
         raise DataError(f"{output}: {len(hypotheses):,} lines; {source} has {len(references):,}")

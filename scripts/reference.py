@@ -1,5 +1,5 @@
 """Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
-the claims in docs/textbook.md, the table of the engine in docs/performance.md, that of the family in docs/attention.md.
+the claims in docs/textbook.md, three tables in docs/performance.md, that of the family in docs/attention.md.
 
     python scripts/reference.py
 
@@ -269,6 +269,25 @@ def _measured(rows: Mapping[int, Mapping[str, Any]], beam: int, form: str) -> st
         return "–"
 
 
+def ctranslate2() -> str:
+    """The table of docs/figures/ctranslate2.json: each toolkit and precision in its fastest setting with beam 5."""
+    rows = json.loads((ROOT / "docs/figures/ctranslate2.json").read_text("utf-8"))["rows"]
+    rates = {(row["system"], row["beam"]): row["sentences/s of processor time"] for row in rows}
+    fastest: dict[str, str] = {}
+    for system in sorted({system for system, _ in rates}, key=lambda system: -rates[system, 5]):
+        fastest.setdefault(", ".join(system.split(", ")[:2]), system)
+    lines = ["| toolkit | greedy | beam 5 |", "|---|---|---|"]
+    lines += [f"| {name} | {rates[each, 1]:,.0f} | {rates[each, 5]:,.0f} |" for name, each in fastest.items()]
+    return "\n".join([*lines, ""])
+
+
+def memory() -> str:
+    """The table of docs/figures/peak_memory.json."""
+    rows = json.loads((ROOT / "docs/figures/peak_memory.json").read_text("utf-8"))["rows"]
+    lines = [f"| {row['task']} | {row['peak, MB']:,} |" for row in rows]
+    return "\n".join(["| task | peak, MB |", "|---|---|", *lines, ""])
+
+
 def family() -> str:
     """The table of docs/figures/attention.json, whose systems have an asterisk if they have several seeds."""
     columns = ("parameters, M", "sentences/s", "perplexity", "BLEU")
@@ -284,6 +303,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "shared-options": shared_options,
     "claims": claims,
     "browser": browser,
+    "ctranslate2": ctranslate2,
+    "memory": memory,
     "family": family,
     **{name: partial(of_command, name) for name in COMMANDS},
 }

@@ -84,8 +84,9 @@ class Seq2Seq(nn.Module):
         """Go one token further: previous (R,) ids -> log-probabilities (R, V) fp32, state, attention (R, S) or None."""
         embedded = self.embed_target(previous.unsqueeze(1), state.position).squeeze(1)
         readout, state, weights = self.decoder.step(embedded, state)
-        logits: Tensor = self.output(self.readout_dropout(readout))
-        return logits.float().log_softmax(-1), state, weights
+        logits: Tensor = self.output(self.readout_dropout(readout)).float()
+        in_place = None if logits.requires_grad else logits  # half the memory to go through
+        return torch.log_softmax(logits, -1, out=in_place), state, weights
 
     def unroll(self, target_input: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
         """Run teacher forcing up to the output layer: (B, T) ids -> readouts (B, T, O), attention or None."""

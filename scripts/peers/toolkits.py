@@ -7,7 +7,6 @@ toolkit does it as closely as it can.
 """
 
 import re
-import shutil
 import string
 import sys
 from abc import ABC, abstractmethod
@@ -23,54 +22,31 @@ EVERY = 250
 BEAMS = (1, 5)
 
 
-class Translator(ABC):
-    """Something that translates. Its commands run in a folder ``work`` of its own, beside which are the task and the
-    environments."""
+class Toolkit(ABC):
+    """Something that trains, and then translates with its last checkpoint; this toolkit with its best one. Its commands
+    run in a folder ``work`` of its own, beside which are the task and the environments."""
 
     packages: ClassVar[tuple[str, ...]] = ()
     """What pip installs into its environment; nothing: the environment of this script is used."""
+    rate: ClassVar[re.Pattern[str]]
+    """Finds the target tokens a second in a line that its training prints."""
+    bleu: ClassVar[re.Pattern[str]]
+    """Finds the BLEU of a validation in such a line."""
 
     def environment(self, work: Path) -> Path:
         """The virtual environment; its commands are in ``bin``."""
         return work.parent / f"environment-{type(self).__name__}" if self.packages else Path(sys.prefix)
 
-    def preparation(self, work: Path) -> Command | None:
-        """What has to be run before the first translation."""
-        return None
+    @abstractmethod
+    def training(self, work: Path, updates: int, threads: int) -> Command:
+        """The command that trains."""
 
     @abstractmethod
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
         """The command that translates a file."""
 
 
-class Toolkit(Translator):
-    """Something that trains, and then translates with its last checkpoint; this toolkit with its best one."""
-
-    rate: ClassVar[re.Pattern[str]]
-    """Finds the target tokens a second in a line that its training prints."""
-    bleu: ClassVar[re.Pattern[str]]
-    """Finds the BLEU of a validation in such a line."""
-
-    @abstractmethod
-    def training(self, work: Path, updates: int, threads: int) -> Command:
-        """The command that trains."""
-
-
 # --- this toolkit -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NmtRun(Translator):
-    """This toolkit with a run that is there."""
-
-    precision: str
-    run: Path
-
-    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
-        """``nmt-translate``."""
-        files = ["--model", str(self.run), "--input", str(source), "--output", str(output)]
-        options = ["--beam-size", str(beam), "--precision", self.precision]
-        return Command([str(self.environment(work) / "bin/nmt-translate"), *files, *options])
 
 
 @dataclass(frozen=True)
@@ -93,8 +69,9 @@ class Nmt(Toolkit):
 
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
         """``nmt-translate``."""
-        precision = "fp32" if self.precision == "fp32" else "bf16"
-        return NmtRun(precision, Path("run")).translation(work, source, output, beam, threads)
+        files = ["--model", "run", "--input", str(source), "--output", str(output)]
+        options = ["--beam-size", str(beam), "--precision", "fp32" if self.precision == "fp32" else "bf16"]
+        return Command([str(self.environment(work) / "bin/nmt-translate"), *files, *options])
 
 
 # --- others -----------------------------------------------------------------------------------------------------------
@@ -145,43 +122,12 @@ class Eole(Toolkit):
         return Command([str(self.environment(work) / "bin/eole"), "predict", *files, *options])
 
 
-@dataclass(frozen=True)
-class CTranslate2(Translator):
-    """CTranslate2 with the weights of a Transformer that this toolkit trained; its workers share the threads."""
-
-    packages = ("ctranslate2==4.8.5", "sentencepiece")
-    precision: str
-    run: Path
-    workers: int
-
-    def preparation(self, work: Path) -> Command:
-        """``nmt-export``, again for each comparison."""
-        shutil.rmtree(work / "model", ignore_errors=True)
-        return Command([str(Path(sys.prefix, "bin/nmt-export")), "--ctranslate2", str(self.run), "model"])
-
-    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
-        """``translate_batch`` of its Python interface."""
-        words = [Path(__file__).with_name("ctranslate2_program.py"), "model", source, output, beam, self.precision]
-        words += [self.workers, max(1, threads // self.workers)]
-        return Command([str(self.environment(work) / "bin/python"), *map(str, words)])
-
-
 TOOLKITS: dict[str, Toolkit] = {
     "nmt": Nmt("auto"),
     "nmt-fp32": Nmt("fp32"),
     "joeynmt": JoeyNMT(),
     "eole": Eole(),
 }
-
-
-def decoders(run: Path) -> dict[str, Translator]:
-    """What translates with a Transformer of this toolkit."""
-    here: dict[str, Translator] = {f"transformer-{precision}": NmtRun(precision, run) for precision in ("fp32", "bf16")}
-    return here | {
-        f"ctranslate2-{precision}-{workers}-workers": CTranslate2(precision, run, workers)
-        for precision in ("float32", "int8")
-        for workers in (1, 2)
-    }
 
 
 def _write(work: Path, template: str, name: str, **values: int | str) -> None:
