@@ -11,16 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.batching import (
-    Batch,
-    Position,
-    Specials,
-    ahead,
-    collate,
-    plan_by_length,
-    plan_epoch,
-    training_batches,
-)
+from nmt.data.batching import Batch, Position, Specials, ahead, collate, plan_by_length, plan_epoch, training_batches
 from nmt.data.encoded import NUMBERS, TrainingSet
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
