@@ -17,7 +17,6 @@ from nmt.config import Config, dump_config
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.data.tokenizer import Tokenizers
-from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, FileError, Stopped
 from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values, metric_of
@@ -136,7 +135,7 @@ def train_on(
             if stop_requested():
                 raise Stopped
 
-        facts |= _hardware(machine)
+        facts |= machine.facts
         if resume:
             update, finished = on_writer(world, partial(_reopen, run, config, prepared.tokenizers, facts, say))
             if finished:
@@ -209,16 +208,6 @@ def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
     ]
     if differences:
         raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
-
-
-def _hardware(machine: Machine) -> dict[str, Any]:
-    """Where and how this process computes."""
-    return {
-        "device": name_of(machine.device),
-        "precision": format_of(machine.precision),
-        "processes": machine.world.size,
-        "threads": torch.get_num_threads(),
-    }
 
 
 def _create(
