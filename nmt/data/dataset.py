@@ -29,7 +29,7 @@ from nmt.errors import DataError, NmtError, of_key
 from nmt.files import why_unwritable, write_json
 from nmt.messages import Caution, Say, counted, silent
 
-CACHE_FORMAT = 5
+CACHE_FORMAT = 6
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 ENOUGH = 5_000
 """Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
