@@ -63,11 +63,9 @@ function makeAdditive(part) {
     }),
     energies(s, { vectors, fertility: divisors }, { covered }) {
       const units = query.apply(s);
-      if (!coverage || !divisors || !covered) {
-        const q = exponentials(units);
-        return Float32Array.from(vectors, (k) => energy(q, k));
-      }
+      const q = exponentials(units);
       return Float32Array.from(vectors, (k, j) => {
+        if (!coverage || !divisors || !covered) return energy(q, k);
         const share = covered[j] / divisors[j];
         return energy(exponentials(units.map((unit, i) => unit + coverage[i] * share)), k);
       });
@@ -130,9 +128,7 @@ const SCORES = {
  * @param {Part} part
  */
 function makeHead({ score: { type }, scope }, part) {
-  const make = SCORES[type];
-  if (!make) throw new Error(`this engine has no score '${type}'; it has ${Object.keys(SCORES).join(", ")}`);
-  const { keys, energies } = make(scope.type === "global" ? part : part.part("scored"), type);
+  const { keys, energies } = SCORES[type](scope.type === "global" ? part : part.part("scored"), type);
   const { window = Infinity, normalize } = scope;
   const predicted = scope.type === "local_p";
   const [hidden, center] = predicted ? [part.linear("hidden"), part.linear("center")] : [];

@@ -13,7 +13,7 @@ import { added, joined, sigmoid } from "./weights.js";
  *
  * @typedef {object} Cell
  * @property {number} width units of the state
- * @property {(gates: Float32Array[], states: Float32Array[]) => Float32Array[]} step of several rows
+ * @property {(inputs: Float32Array[], states: Float32Array[]) => Float32Array[]} step of several rows, by the input's gates
  * @property {(state: Float32Array) => Float32Array} output
  *
  * @typedef {(options: Recurrence, part: Part) => Cell} MakeCell
@@ -46,15 +46,13 @@ function makeNorm(part) {
 
 /** @type {MakeCell} */
 function makeGru({ hidden: n }, part) {
-  const inputNorm = makeNorm(part.part("input_norm"));
   const recurrent = part.linear("recurrent");
   const recurrentNorm = makeNorm(part.part("recurrent_norm"));
   const candidateRecurrent = part.linearIfAny("candidate_recurrent");
   const candidateNorm = makeNorm(part.part("candidate_norm"));
   return {
     width: n,
-    step(gates, states) {
-      const inputs = gates.map(inputNorm);
+    step(inputs, states) {
       const recurrents = recurrent.all(states).map(recurrentNorm);
       const resets = states.map((state, r) => state.map((_, i) => sigmoid(inputs[r][i] + recurrents[r][i])));
       // the reset gate after the product of the candidate, as in cuDNN, or before it (Cho et al. 2014)
@@ -76,17 +74,16 @@ function makeGru({ hidden: n }, part) {
 
 /** The state is [h ; c]. @type {MakeCell} */
 function makeLstm({ hidden: n }, part) {
-  const inputNorm = makeNorm(part.part("input_norm"));
   const recurrent = part.linear("recurrent");
   const recurrentNorm = makeNorm(part.part("recurrent_norm"));
   const memoryNorm = makeNorm(part.part("memory_norm"));
   const output = (/** @type {Float32Array} */ state) => state.subarray(0, n);
   return {
     width: 2 * n,
-    step(gates, states) {
+    step(inputs, states) {
       const recurrents = recurrent.all(states.map(output)).map(recurrentNorm);
       return states.map((state, r) => {
-        const g = added(inputNorm(gates[r]), recurrents[r]);
+        const g = added(inputs[r], recurrents[r]);
         const memory = state.subarray(n).map((c, i) => sigmoid(g[n + i]) * c + sigmoid(g[i]) * Math.tanh(g[2 * n + i]));
         const hidden = memoryNorm(memory).map((c, i) => sigmoid(g[3 * n + i]) * Math.tanh(c));
         return joined(hidden, memory);
@@ -97,18 +94,16 @@ function makeLstm({ hidden: n }, part) {
 }
 
 /** The state is c. @type {MakeCell} */
-function makeSsru({ hidden: n }, part) {
-  const inputNorm = makeNorm(part.part("input_norm"));
+function makeSsru({ hidden: n }) {
   return {
     width: n,
-    step: (gates, states) =>
-      states.map((state, r) => {
-        const x = inputNorm(gates[r]);
-        return state.map((c, i) => {
-          const keep = sigmoid(x[i]);
-          return keep * c + (1 - keep) * x[n + i];
-        });
-      }),
+    step: (inputs, states) =>
+      states.map((state, r) =>
+        state.map((c, i) => {
+          const keep = sigmoid(inputs[r][i]);
+          return keep * c + (1 - keep) * inputs[r][n + i];
+        }),
+      ),
     output: (state) => state.map((c) => Math.max(0, c)),
   };
 }
@@ -118,8 +113,7 @@ const CELLS = { gru: makeGru, lstm: makeLstm, ssru: makeSsru };
 
 /** @type {MakeCell} */
 export function makeCell(options, part) {
-  const make = CELLS[options.type];
-  if (!make)
-    throw new Error(`this engine has no cell of type '${options.type}'; it has ${Object.keys(CELLS).join(", ")}`);
-  return make(options, part);
+  const inputNorm = makeNorm(part.part("input_norm"));
+  const { step, ...cell } = CELLS[options.type](options, part);
+  return { ...cell, step: (inputs, states) => step(inputs.map(inputNorm), states) };
 }

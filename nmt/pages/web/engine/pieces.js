@@ -10,7 +10,7 @@ const UNKNOWN_SURFACE = " \u2047 ";
 const UNKNOWN_PENALTY = 10;
 
 /** Types of pieces, as numbered in a model. */
-const TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 };
+const TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5 };
 const MODELS = ["", "unigram", "bpe", "word", "char"];
 
 const encoder = new TextEncoder();
@@ -42,10 +42,8 @@ function* fields(bytes) {
     } else if (wire === 2) {
       const length = varint();
       yield [field, bytes.subarray(at, (at += length))];
-    } else if (wire === 5) {
-      yield [field, view.getFloat32((at += 4) - 4, true)];
     } else {
-      throw new Error("not a SentencePiece model, or a damaged one");
+      yield [field, view.getFloat32((at += 4) - 4, true)];
     }
   }
 }
@@ -91,32 +89,20 @@ function characterRules(blob) {
 export class Tokenizer {
   /** @param {Uint8Array} model the content of a `.model` file */
   constructor(model) {
-    /** @type {string[]} */
-    this.pieces = [];
-    /** @type {number[]} */
-    this.scores = [];
-    /** @type {number[]} */
-    this.types = [];
-    let [trainer, normalizer] = [new Uint8Array(), new Uint8Array()];
-    for (const [field, value] of fields(model)) {
-      if (field === 2) trainer = value;
-      if (field === 3) normalizer = value;
-      if (field !== 1) continue;
-      const { 1: piece, 2: score = 0, 3: type = TYPE.normal } = Object.fromEntries(fields(value));
-      this.pieces.push(decoder.decode(piece));
-      this.scores.push(score);
-      this.types.push(type);
-    }
-    const { 3: kind = 1, 24: suffixes } = Object.fromEntries(fields(trainer));
+    const content = [...fields(model)];
+    const messages = (/** @type {number} */ number) =>
+      content.filter(([field]) => field === number).map(([, value]) => Object.fromEntries(fields(value)));
+    const entries = messages(1);
+    this.pieces = entries.map(({ 1: piece }) => decoder.decode(piece));
+    this.scores = entries.map(({ 2: score = 0 }) => Number(score));
+    this.types = entries.map(({ 3: type = TYPE.normal }) => Number(type));
+    const [{ 3: kind = 1 } = {}] = messages(2); // of the trainer
     this.kind = MODELS[kind];
-    const { 2: map, 3: prefix = 1, 4: removes = 1, 5: escapes = 1 } = Object.fromEntries(fields(normalizer));
+    const [{ 2: map, 3: prefix = 1, 4: removes = 1, 5: escapes = 1 } = {}] = messages(3); // of the normalizer
     this.rule = map?.length ? characterRules(map) : undefined;
     this.addsPrefix = Boolean(prefix);
     this.removesExtraSpaces = Boolean(removes);
     this.space = escapes ? SPACE : " ";
-    if (suffixes) throw new Error("the tokenizer treats spaces as suffixes, which this engine does not");
-    if (this.types.includes(TYPE.byte))
-      throw new Error("the tokenizer falls back to bytes, which this engine does not");
     const special = (/** @type {string} */ name) =>
       this.pieces.findIndex((piece, i) => piece === name && this.types[i] !== TYPE.normal);
     this.unknown = this.types.indexOf(TYPE.unknown);
