@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from pydantic import Field
 from safetensors.torch import save
+from torch import Tensor
 
 from machine import provenance
 from nmt.cli.command import Command
@@ -27,8 +29,9 @@ from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import read_json, run_name, write_json
-from nmt.pages.report.making import STEPS
+from nmt.pages.report.making import steps_that_fit
 from nmt.pages.web.exporting import compressed, export_web, exported
+from nmt.pages.web.rounding import moments_of
 from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
@@ -39,10 +42,11 @@ BEAMS = (1, 5)
 WEIGHTS = "weights.bin"
 WARM = 10
 """Sentences before a rate is measured."""
-FORMATS: dict[str, Callable[[LoadedRun], bytes]] = {
-    "fp32": lambda run: compressed(save(unshared(run.model.state_dict()))),
-    "of nmt-export": lambda run: exported(run)[WEIGHTS],
-    "of nmt-report": lambda run: exported(run, STEPS)[WEIGHTS],
+FORMATS: dict[str, Callable[[LoadedRun, Mapping[str, Tensor]], bytes]] = {
+    "fp32": lambda run, _: compressed(save(unshared(run.model.state_dict()))),
+    "of nmt-export": lambda run, _: exported(run)[WEIGHTS],
+    "of a report of two": lambda run, moments: of_report(run, moments, 2),
+    "of a report of three": lambda run, moments: of_report(run, moments, 3),
 }
 SCRIPTS = ((0x370, 0x400), (0x400, 0x530), (0x600, 0x700), (0x4E00, 0xA000))
 """Greek, Cyrillic, Arabic, CJK, in Unicode's tables."""
@@ -56,6 +60,7 @@ def measure_web(
     *,
     input: InputFile,
     reference: InputFile,
+    other: InputFile,
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
     formats: list[str] | None = None,
@@ -71,10 +76,11 @@ def measure_web(
         run: run directory
         input: source text
         reference: its translation, to compute BLEU
+        other: other source text, whose first N lines stand for the test set of a report: the weights there depend on it
         sentences: translate the first N lines
         pieces: also compare the pieces of all lines of these files, and of as many made of the characters of four
             scripts, with those of SentencePiece
-        formats: measure the engine with these weights alone, such as "of nmt-report"; the other rows of an earlier
+        formats: measure the engine with these weights alone, such as "of nmt-export"; the other rows of an earlier
             entry stay, each with its commit
         json: also write the rows, with the machine and the commit, into this file: in place of an earlier entry of this
             name, beside those of other runs
@@ -86,6 +92,9 @@ def measure_web(
     loaded = load_run(Path(run), torch.device("cpu"))
     tokenizer = tokenizer_of_run(loaded.config)
     translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
+    others = list(islice(read_lines(other), sentences))
+    moments = moments_of(loaded, others, [each.text for each in translator.translate(others)])
+    weights = {form: FORMATS[form](loaded, moments) for form in formats or FORMATS}
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -99,8 +108,8 @@ def measure_web(
                 own = {"beam": beam, "BLEU": bleu(Evidence(texts, references, tokenizer)).value}
                 rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
                 rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
-            for form in formats or FORMATS:
-                (folder / WEIGHTS).write_bytes(FORMATS[form](loaded))
+            for form, content in weights.items():
+                (folder / WEIGHTS).write_bytes(content)
                 found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
                 same = compared(expected, found["translations"])
                 texts = [each["text"] for each in found["translations"]]
@@ -137,6 +146,12 @@ def measure_web(
             kept = [{"commit": earlier["commit"]} | row for row in earlier["rows"] if row["system"] not in systems]
             measured = earlier | measured | {"rows": kept + rows}
         write_json(file, entries | {name: measured})
+
+
+def of_report(run: LoadedRun, moments: Mapping[str, Tensor], systems: int) -> bytes:
+    """The weights of a run as in a report of so many systems of its size."""
+    steps = steps_that_fit(systems * sum(each.numel() for each in run.model.parameters()))
+    return exported(run, steps, moments)[WEIGHTS]
 
 
 def random_lines(count: int, seed: int = 1) -> list[str]:

@@ -21,7 +21,8 @@ from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
-from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces, rounded
+from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces
+from nmt.pages.web.rounding import rounded
 from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
@@ -191,7 +192,7 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
 
 
-def unrounded(weights: dict[str, torch.Tensor], steps: int) -> dict[str, torch.Tensor]:
+def unrounded(weights: dict[str, torch.Tensor], *_: Any) -> dict[str, torch.Tensor]:
     """Instead of ``rounded``: rounded weights could turn a close decision."""
     return weights
 
@@ -250,6 +251,7 @@ def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) ->
     source.write_text("\n".join(lines) + "\n")
     reference.write_text("\n".join(lines).upper() + "\n")
     files = ["--input", str(source), "--reference", str(reference), "--pieces", str(source), "--json", str(rows)]
+    files += ["--other", str(source)]
     rows.write_text('{"another": 1}')
     assert measure_web.main([str(run), *files]) == 0
     other, made = json.loads(rows.read_text()).values()

@@ -7,6 +7,8 @@ import re
 from importlib.resources import files
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([./\w-]+\.js)";\n', re.MULTILINE)
+COMMENT = re.compile(r"/\*\*.*?\*/ ?", re.DOTALL)
+BLANK = re.compile(r"^ *(//.*)?\n", re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 
 
@@ -18,8 +20,8 @@ def read(path: str) -> str:
 def bundled(module: str) -> str:
     """Return a module of the pages, and those that it imports, as one script: a page from disk can load no modules.
 
-    The script keeps the exports of each in ``modules``, by path. Modules import and export by name,
-    ``import { a, b } from "./file.js"`` and ``export class C``; no two import each other.
+    The script keeps the exports of each in ``modules``, by path, and leaves out the comments. Modules import and export
+    by name, ``import { a, b } from "./file.js"`` and ``export class C``; no two import each other.
     """
     found: dict[str, str] = {}
     _collect(module, found)
@@ -35,7 +37,7 @@ def _collect(module: str, found: dict[str, str]) -> None:
             _collect(other, found)
         return f'const {{{match[1].replace(" as ", ": ")}}} = modules["{other}"];\n'
 
-    text = IMPORT.sub(bound, read(module))
+    text = IMPORT.sub(bound, BLANK.sub("", COMMENT.sub("", read(module))))
     exports = ", ".join(name for _, name in EXPORT.findall(text))
     body = EXPORT.sub(lambda match: match[1], text)
     found[module] = f'modules["{module}"] = (() => {{\n{body}return {{ {exports} }};\n}})();\n'

@@ -16,13 +16,12 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.files import write_bytes
 from nmt.pages.web import refuse_unknown_parts
+from nmt.pages.web.rounding import rounded
 from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
 
 STEPS = 1400
 """Into which the root mean square of a matrix is divided; rounded to these, the demo's system is smaller than 2 MB."""
-FINER = ("decoder.attention.", "decoder.combine.")
-"""Beginnings of names of matrices whose rounding changes log-probabilities the most: they have four times the steps."""
 
 
 def export_web(run: str | Path, output: Path) -> int:
@@ -43,16 +42,16 @@ def export_web(run: str | Path, output: Path) -> int:
     return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
 
 
-def exported(run: LoadedRun, steps: int = STEPS) -> dict[str, bytes]:
+def exported(run: LoadedRun, steps: float = STEPS, moments: Mapping[str, Tensor] | None = None) -> dict[str, bytes]:
     """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
 
-    ``steps`` are those of :func:`rounded`.
+    ``steps`` and ``moments`` are those of :func:`nmt.pages.web.rounding.rounded`.
     Raises ConfigError for a network or a tokenizer that the engine does not run.
     """
     refuse_unknown_parts(run.config.model)
     refuse_unknown_pieces(run.tokenizers)
     parts = {
-        "weights.bin": compressed(save(rounded(unshared(run.model.state_dict()), steps))),
+        "weights.bin": compressed(save(rounded(unshared(run.model.state_dict()), steps, moments))),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
         "source.model": run.tokenizers.source.model,
     }
@@ -84,24 +83,6 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
         "model": config.model.model_dump(include={"encoder", "decoder", "attention"}),
         "decoding": config.decoding.model_dump(exclude={"batch_tokens"}),
     }
-
-
-def rounded(weights: Mapping[str, Tensor], steps: int) -> dict[str, Tensor]:
-    """Round each matrix to whole multiples of a step, of which ``steps`` are its root mean square; vectors stay.
-
-    The largest multiple is at most 32,767. Of a matrix NAME the result has the upper 8 bits of the multiples as NAME,
-    the bits below as the upper bits of NAME.low, and NAME.step: the matrix is step (256 NAME + NAME.low).
-    """
-    made, matrices = dict(weights), {name: tensor for name, tensor in weights.items() if tensor.dim() == 2}
-    for name, tensor in matrices.items():
-        size = tensor.square().mean().sqrt() / (4 if name.startswith(FINER) else 1)
-        step = torch.maximum(size / steps, tensor.abs().max() / 32767)
-        multiples = (tensor / step.clamp_min(torch.finfo(torch.float32).tiny)).round().to(torch.int32)
-        below = max(int(multiples.abs().max()).bit_length() - 7, 0)  # bits of NAME.low
-        made[name] = (multiples >> below).to(torch.int8)
-        made[f"{name}.low"] = ((multiples << 8 - below) & 255).to(torch.uint8)
-        made[f"{name}.step"] = (step / 2 ** (8 - below)).reshape(1)
-    return made
 
 
 def compressed(content: bytes) -> bytes:

@@ -1,0 +1,86 @@
+"""Rounded weights: fewer bits for each, and translations that stay as they were."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nmt.data.batching import Specials, collate, plan_by_length
+from nmt.runs.loading import LoadedRun
+
+FINER = ("decoder.attention.", "decoder.combine.")
+"""Beginnings of names of matrices whose rounding changes log-probabilities the most: they have four times the steps."""
+LOW = 5
+"""Fewest bits below the upper ones: a code that is made of whole bits wastes a share of few."""
+MOST = 32767
+"""Largest multiple of a step."""
+DAMPING = 0.03
+"""Of the mean square gradient, that a column is taken to have in addition to what was seen."""
+BATCH_TOKENS = 400
+
+
+def rounded(
+    weights: Mapping[str, Tensor], steps: float, moments: Mapping[str, Tensor] | None = None
+) -> dict[str, Tensor]:
+    """Round each matrix to whole multiples of a step, of which ``steps`` are its root mean square; vectors stay.
+
+    Of a matrix NAME the result has the upper 8 bits of the multiples as NAME, the bits below as the upper bits of
+    NAME.low, and NAME.step: the matrix is step (256 NAME + NAME.low). ``moments`` are those of :func:`moments_of`;
+    without them the nearest multiples are taken.
+    """
+    made, matrices = dict(weights), {name: tensor for name, tensor in weights.items() if tensor.dim() == 2}
+    for name, tensor in matrices.items():
+        size = tensor.square().mean().sqrt() / (4 if name.startswith(FINER) else 1)
+        step = torch.maximum(size / steps, tensor.abs().max() / MOST).clamp_min(torch.finfo(torch.float32).tiny)
+        seen = (moments or {}).get(name)
+        multiples = (tensor / step).round() if seen is None else compensated(tensor / step, seen)
+        whole = multiples.clamp(-MOST, MOST).to(torch.int32)
+        below = max(int(whole.abs().max()).bit_length() - 7, LOW)  # bits of NAME.low
+        made[name] = (whole >> below).to(torch.int8)
+        made[f"{name}.low"] = ((whole << 8 - below) & 255).to(torch.uint8)
+        made[f"{name}.step"] = (step / 2 ** (8 - below)).reshape(1)
+    return made
+
+
+def compensated(matrix: Tensor, moments: Tensor) -> Tensor:
+    """Round (O, I) column by column; later columns make up for the errors of earlier ones (GPTQ, Frantar et al. 2023).
+
+    What errors cost is e M e' for each row e of them, with ``moments`` M (I, I).
+    """
+    scale = moments.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
+    damped = (moments / scale).double() + DAMPING * torch.eye(len(moments), device=moments.device)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
+    factor = torch.linalg.cholesky(inverse, upper=True).float()
+    left, found = matrix.clone(), torch.empty_like(matrix)
+    for column in range(matrix.shape[1]):
+        found[:, column] = left[:, column].round()
+        error = (left[:, column] - found[:, column]) / factor[column, column]
+        left[:, column:] -= error.outer(factor[column, column:])
+    return found
+
+
+def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -> dict[str, Tensor]:
+    """Return the second moments (I, I) between the columns of the gradients of each matrix (O, I), by name.
+
+    The gradients are those of the log-probabilities of ``targets``. Each batch has one, of a sum in which every pair
+    has a random sign: its expected square is the sum of those of the pairs.
+    """
+    matrices = {name: each for name, each in run.model.named_parameters() if each.dim() == 2}
+    moments = {name: each.new_zeros(each.shape[1], each.shape[1]) for name, each in matrices.items()}
+    generator, specials = torch.Generator().manual_seed(1), Specials.of(run.tokenizers)
+    encoded = run.tokenizers.source.encode(sources), run.tokenizers.target.encode(targets)
+    source_ids, target_ids = ([np.array(ids, np.int32) for ids in side] for side in encoded)
+    source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in encoded)
+    for rows in plan_by_length(source_lengths, target_lengths, BATCH_TOKENS):
+        batch = collate([source_ids[row] for row in rows], [target_ids[row] for row in rows], specials)
+        batch = batch.to(next(iter(matrices.values())).device)
+        readouts, _ = run.model.unroll(batch.target_input, run.model.encode(batch.source, batch.source_lengths))
+        every = run.model.output(readouts).log_softmax(-1)  # (B, T, V)
+        chosen = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2) * batch.target_mask
+        signs = 2 * torch.randint(2, (len(rows), 1), generator=generator).to(chosen.device) - 1
+        gradients = torch.autograd.grad((signs * chosen).sum(), list(matrices.values()), allow_unused=True)
+        for moment, gradient in zip(moments.values(), gradients, strict=True):
+            if gradient is not None:
+                moment.addmm_(gradient.T, gradient)
+    return moments
