@@ -10,7 +10,7 @@ const UNKNOWN_SURFACE = " \u2047 ";
 const UNKNOWN_PENALTY = 10;
 
 /** Types of pieces, as numbered in a model. */
-const TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5 };
+const TYPE = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5, byte: 6 };
 const MODELS = ["", "unigram", "bpe", "word", "char"];
 
 const encoder = new TextEncoder();
@@ -96,13 +96,16 @@ export class Tokenizer {
     this.pieces = entries.map(({ 1: piece }) => decoder.decode(piece));
     this.scores = entries.map(({ 2: score = 0 }) => Number(score));
     this.types = entries.map(({ 3: type = TYPE.normal }) => Number(type));
-    const [{ 3: kind = 1 } = {}] = messages(2); // of the trainer
+    const [{ 3: kind = 1, 24: suffixes } = {}] = messages(2); // of the trainer
     this.kind = MODELS[kind];
     const [{ 2: map, 3: prefix = 1, 4: removes = 1, 5: escapes = 1 } = {}] = messages(3); // of the normalizer
     this.rule = map?.length ? characterRules(map) : undefined;
     this.addsPrefix = Boolean(prefix);
     this.removesExtraSpaces = Boolean(removes);
     this.space = escapes ? SPACE : " ";
+    if (suffixes) throw new Error("the tokenizer treats spaces as suffixes, which this engine does not");
+    if (this.types.includes(TYPE.byte))
+      throw new Error("the tokenizer falls back to bytes, which this engine does not");
     const special = (/** @type {string} */ name) =>
       this.pieces.findIndex((piece, i) => piece === name && this.types[i] !== TYPE.normal);
     this.unknown = this.types.indexOf(TYPE.unknown);
