@@ -17,13 +17,16 @@ from safetensors.torch import load_file
 import measure_web
 from nmt.cli.export import main as export
 from nmt.config import dump_config, load_run_config, schema
+from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizer, Tokenizers
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
 from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces
-from nmt.pages.web.rounding import rounded
+from nmt.pages.web.rounding import compensated, moments_of, rounded
 from nmt.runs.checkpoints import save_tensors, unshared
+from nmt.runs.loading import load_run
+from nmt.translation.forced import force
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
 from tests.small_run import config, train
@@ -296,3 +299,26 @@ def test_a_matrix_is_rounded_to_a_share_of_its_size(name: str, steps: int, tmp_p
     expected = (weights[name] / step).round() * step
     torch.testing.assert_close(torch.tensor(read[name]).view(50, 30), expected, rtol=0, atol=1e-6)
     assert abs(read["steep"][0] - 1) <= max(0.01 / steps, 1 / 32767) / 2
+
+
+def test_later_columns_make_up_for_the_errors_of_earlier_ones() -> None:
+    torch.manual_seed(1)
+    inputs, matrix = torch.randn(99, 4) @ torch.randn(4, 30), 5 * torch.randn(50, 30)  # inputs of four dimensions
+    moments = inputs.T @ inputs
+    nearest, found = (inputs @ (each - matrix).T for each in (matrix.round(), compensated(matrix, moments)))
+    assert found.square().sum() < nearest.square().sum() / 4
+    assert compensated(matrix, torch.zeros(30, 30)).equal(matrix.round()), "nothing was seen"
+
+
+def test_moments_are_those_of_the_gradients(run: Path) -> None:
+    loaded, pair, name = load_run(run, torch.device("cpu")), Pair("oak elm", "FIR"), "decoder.attention.energy.weight"
+    moments, weight = moments_of(loaded, [pair.source], [pair.target])[name], loaded.model.get_parameter(name)
+    direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
+
+    def moved(by: float) -> float:
+        weight.data.add_(direction, alpha=by)
+        [(_, forced)] = force(loaded.network, loaded.tokenizers, [pair], torch.device("cpu"))
+        return forced.log_probability
+
+    slope = (moved(0.01) - moved(-0.02)) / 0.02
+    assert slope**2 == pytest.approx((direction @ moments @ direction.T).item(), rel=0.02)
