@@ -58,7 +58,7 @@ def test_a_pair_has_the_placeholders_of_its_translation_or_none(one: list[str], 
             assert [text.count(each) for each in PLACEHOLDERS] == [each in hidden.spans for each in PLACEHOLDERS]
             assert "".join(hidden.spans.get(each, each) for each in text) == raw.translate(STRAY)
         assert not hidden.spans if hidden.differ else hidden.spans.items() >= alone.spans.items()
-    assert Protection().hide(*pair).texts == [*pair]
+    assert Protection().hide(*pair).texts == pair
 
 
 @pytest.mark.parametrize("how", [{"beam_size": 1}, FIVE, FIVE | {"max_length_factor": 0.0}, {"sampling": Sampling()}])

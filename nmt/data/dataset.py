@@ -22,7 +22,7 @@ from nmt.cores import cores
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, matching, read_pairs
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.language_id import swapped_sides
-from nmt.data.protection import Protection
+from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
@@ -130,7 +130,7 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     corpora of a mix one after the other, each pair once, whatever its weight."""
     corpora = data.training_corpora
     tags = {f"data.{key}.tag": corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
-    pieces, both = list(dict.fromkeys(tags.values())), Protection(data.protect).pieces
+    pieces, both = list(dict.fromkeys(tags.values())), PLACEHOLDERS if data.protect else ()
     owner, remedy = "tokenizer", f"learn the model with: spm_train --user_defined_symbols={','.join(pieces)}"
     if start_from is not None:
         files = {side: f"{start_from}/tokenizer/{side}.model" for side in ("source", "target")}

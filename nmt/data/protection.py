@@ -7,7 +7,7 @@ encoding never merges.
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,17 +25,16 @@ PATTERNS: Mapping[Span, str] = {
     "url": r"(?:https?://|www\.)[^\s<>{}\"]*[\w/]",
 }
 """None takes more than linear time. A tag begins with a letter: ``<2fr>``, which names a language, is text."""
-SHARE = 0.1
-"""Share of the training pairs in which words become placeholders too: few corpora have spans."""
-MOST_WORDS, SHORTEST = 3, 3
-"""Most such words in a pair, and fewest characters in one."""
+SHARE, MOST_WORDS, SHORTEST = 0.1, 3, 3
+"""Share of the training pairs in which words become placeholders too, because few corpora have spans; most such words
+of a pair, and fewest characters of one."""
 
 
 @dataclass(frozen=True)
 class Hidden:
     """Texts with placeholders."""
 
-    texts: list[str]
+    texts: Sequence[str]
     spans: Mapping[str, str] = field(default_factory=dict)
     """What each placeholder stands for."""
     differ: bool = False
@@ -50,11 +49,6 @@ class Protection:
     tags: tuple[str, ...] = ()
     """Those of training corpora: they are pieces, and stay."""
 
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        """The placeholders that both vocabularies need."""
-        return PLACEHOLDERS if self.kinds else ()
-
     @cached_property
     def _token(self) -> re.Pattern[str]:
         """A tag that stays; a span, group 1; or a word, group 2."""
@@ -68,7 +62,7 @@ class Protection:
         depend only on the source, so that a pair has those of its translation.
         """
         if not self.kinds:
-            return Hidden([*texts])
+            return Hidden(texts)
         clean = [text.translate(STRAY) for text in texts]
         found = [self._token.findall(text) for text in clean]
         hidden, others = ([span for span, _ in side if span] for side in (found[0], found[-1]))

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from nmt.config.problems import explain
 from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS, Specials, pad_source
+from nmt.data.protection import PLACEHOLDERS
 from nmt.data.tokenizer import MARK, Tokenizers
 from nmt.errors import ConfigError
 from nmt.search import Hypothesis, Limits, Once, Ruled, Sampling, Searchable, beam_search, greedy_search, sample_search
@@ -166,7 +167,7 @@ def search_batch(
     specials = Specials.of(tokenizers)
     source, lengths = pad_source([line.ids for line in batch], specials)  # (B, S), (B,), EOS counted
     most = torch.tensor([longest(len(line.ids), options.max_length_factor) for line in batch])
-    pieces = tokenizers.protection.pieces
+    pieces = PLACEHOLDERS if tokenizers.protection.kinds else ()
     here, there = (torch.tensor([side.piece_id(each) for each in pieces]) for _, side in tokenizers.sides())  # (P,)
     wanted = (source.unsqueeze(2) == here).any(1)  # (B, P)
     once, never = None, there.tolist()
