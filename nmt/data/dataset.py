@@ -69,14 +69,7 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked))
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
-    train = TrainingSet(
-        tables["train"],
-        tokenizers,
-        tags={tokenizers.source.piece_id(each.tag) for each in data.training_corpora.values() if each.tag is not None},
-        dropout=options.dropout,
-        parts=parts,
-        seed=config.seed,
-    )
+    train = TrainingSet(tables["train"], tokenizers, dropout=options.dropout, parts=parts, seed=config.seed)
     for key, corpus in _corpora(data).items():
         if problem := report["warnings"][key]:
             say(Caution(f"warning: data.{key}: {corpus_name(corpus)}: {problem}"))

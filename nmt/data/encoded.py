@@ -7,7 +7,7 @@ an epoch: segmentation, of (seed, epoch, pair, side); choice of pairs, of (parts
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -227,7 +227,6 @@ class TrainingSet(EncodedCorpus):
     Args:
         table: as of :class:`EncodedCorpus`; to sample, it has the text of both sides, too.
         tokenizers: to sample.
-        tags: ids of the pieces before the sources of tagged corpora.
         dropout: share of merges that a segmentation leaves out, drawn again in each epoch; 0: none.
         parts: the pairs of each corpus of a mix, and how many of them an epoch reads.
         seed: of the samples, and of the pairs that an epoch reads.
@@ -238,17 +237,16 @@ class TrainingSet(EncodedCorpus):
         table: pa.Table,
         tokenizers: Tokenizers | None = None,
         *,
-        tags: Set[int] = frozenset(),
         dropout: float = 0.0,
         parts: Parts = (),
         seed: int = 0,
     ) -> None:
         super().__init__(table)
-        self._table, self._tags, self._parts, self._seed = table, tags, parts, seed
-        self._segmentations = {
-            side: BpeDropout(tokenizer, dropout)
-            for side, tokenizer in (tokenizers.sides() if tokenizers is not None and dropout else ())
-        }
+        self._table, self._parts, self._seed = table, parts, seed
+        self._segmentations, self._tags = dict[str, BpeDropout](), set[int]()
+        if tokenizers is not None and dropout:
+            self._segmentations |= {side: BpeDropout(tokenizer, dropout) for side, tokenizer in tokenizers.sides()}
+            self._tags |= {tokenizers.source.piece_id(tag) for tag in tokenizers.protection.tags}
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, segmented for it; its plan shuffles them."""
