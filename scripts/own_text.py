@@ -56,7 +56,8 @@ def measure(
         json: also write the figures into this file
 
     examples:
-      nmt-train --config configs/demo.yaml --output runs/protected --set data.protect=[url,email,braces,tag,number]
+      nmt-train --config configs/demo.yaml --output runs/protected --set training.validation.every=200 data.test=null
+        'data.protect=[url, email, braces, tag, number]'
       python scripts/own_text.py runs/protected --plain runs/demo/bahdanau --json docs/figures/own_text.json
     """
     translator = Translator.load(run)
