@@ -1,24 +1,42 @@
-"""Checkpoints of a run in training: which are saved, kept, repaired and averaged, and from which a run may go on."""
+"""The run directory in training: created or opened to resume; which checkpoints are saved, kept, repaired, averaged."""
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
 
 import torch
 
-from nmt.config import Config
+from nmt import __version__
+from nmt.config import Config, dump_config
 from nmt.config.schema import Training
+from nmt.data.dataset import PreparedData
+from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, FileError
-from nmt.evaluation.metrics import format_values
+from nmt.evaluation.metrics import format_values, metric_of
+from nmt.files import write_json, write_text
 from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
 from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unshared
-from nmt.runs.directory import RunDirectory, changes_to, is_one_of, read_manifest
-from nmt.runs.log import read_metrics
+from nmt.runs.directory import (
+    RunDirectory,
+    as_yaml,
+    changes_to,
+    existing_run_error,
+    flat,
+    is_one_of,
+    read_manifest,
+    refuse_other_config,
+    refuse_other_parts,
+    run_directory,
+)
+from nmt.runs.log import cut_metrics, read_metrics
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
 from nmt.training.update import load_moments, saved_moments
-from nmt.training.world import Machine, on_writer, share_tensors
+from nmt.training.world import Machine, World, on_writer, share_tensors
 
 
 @dataclass(frozen=True)
@@ -144,6 +162,96 @@ class Checkpointing:
     def _drop_others(self, progress: Progress) -> None:
         """Delete the checkpoints that are no longer kept."""
         self.run.keep({candidate.checkpoint for candidate in progress.kept})
+
+
+# --- the start of a run: created, or opened to resume -----------------------------------------------------------------
+
+
+def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
+    """Return the path of the run directory. Checks directory, metric and ``start_from`` before the slow preparation;
+    with ``resume``, also that the configuration is the run's."""
+    metric_of(config.training.validation.metric)
+    run = run_directory(config, resume=resume, overwrite=overwrite)
+    if not resume:
+        refuse_other_parts(config)
+    else:
+        refuse_other_config(run, config)
+    return str(run.path)
+
+
+def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dict[str, Any]:
+    """The configuration, software and data of a run: the same in all of its processes."""
+    packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
+    return {
+        "versions": {
+            "nmt-attention": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
+        "config": config.model_dump(mode="json"),
+        "seed": config.seed,
+        "corpus_sha256": prepared.corpus_sha256,
+        "tokenizer_sha256": prepared.tokenizers.sha256,
+        "bleu_tokenizer": bleu_tokenizer,
+    }
+
+
+def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError, in all processes, that lists what differs between the facts of two."""
+    mine = flat(facts)
+    (first, first_host), *others = world.gather([mine, platform.node()])
+    differences = [
+        f"{key.removeprefix('config.')}: {as_yaml(first.get(key))} in rank 0 on {first_host}, "
+        f"{as_yaml(other.get(key))} in rank {rank} on {host}"
+        for rank, (other, host) in enumerate(others, 1)
+        for key in sorted(first.keys() | other.keys())
+        if first.get(key) != other.get(key)
+    ]
+    if differences:
+        raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
+
+
+def create_run(
+    run: RunDirectory, config: Config, prepared: PreparedData, facts: Mapping[str, Any], *, overwrite: bool
+) -> None:
+    """Create the directory of a run; its manifest has the ``facts``."""
+    if overwrite:
+        run.remove()
+    elif run.exists:  # another process has made it since the first check
+        raise existing_run_error(run)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    run.create(config, prepared.tokenizers, prepared.report, {"started": started, **facts, "changes": []})
+
+
+def reopen_run(
+    run: RunDirectory, config: Config, tokenizers: Tokenizers, facts: Mapping[str, Any], say: Say
+) -> tuple[int, bool]:
+    """Repair the directory of a run that continues; return the updates made, and whether nothing is left to do."""
+    before, processes = read_manifest(run), facts["processes"]
+    whole, progress = resumed_progress(run, config.training.updates, facts, say)
+    if (began := before.get("processes", processes)) != processes:
+        accumulation = config.training.accumulation
+        batches = f"{accumulation * processes} batches from now on (training.accumulation {accumulation} x {processes})"
+        say(f"processes: {began} when the run began, {processes} now; each update has {batches}")
+    if whole == "previous":
+        run.fall_back()
+    finished = is_finished(run, config, progress)
+    if finished:
+        try:
+            run.weights("best")
+        except FileError:  # it is replaced, and the results are made again
+            finished = False
+    if not finished:
+        for path in (run.metrics, run.samples):  # later lines, and results that are made again
+            cut_metrics(path, {"train": progress.update, "validation": progress.validated})
+    new = changes_to(before, config, progress.update)
+    for change in new:
+        say(str(change))
+    changes = before["changes"] + [asdict(each) for each in new]
+    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
+    write_json(run.manifest, before | {"config": facts["config"], "changes": changes})
+    tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
+    return progress.update, finished
 
 
 def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:

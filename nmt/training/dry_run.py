@@ -19,7 +19,7 @@ from nmt.messages import Caution, Detail, Result, Say, duration
 from nmt.runs.directory import RunDirectory
 from nmt.runs.log import read_metrics
 from nmt.training import train
-from nmt.training.checkpointing import resumed_progress
+from nmt.training.checkpointing import facts_of, find_run, resumed_progress
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
@@ -41,7 +41,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
 
     Raises the errors of training.
     """
-    run = RunDirectory(train.find_run(config, resume=resume, overwrite=overwrite))
+    run = RunDirectory(find_run(config, resume=resume, overwrite=overwrite))
     measures = Measures.of(config)
     try_cache(config.data)
     if run.path.exists():
@@ -61,7 +61,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         if resume:
             training = short.training.model_copy(update={"start_from": None})
             short = short.model_copy(update={"training": training})
-            facts = train.facts_of(config, whole, measures.bleu_tokenizer)
+            facts = facts_of(config, whole, measures.bleu_tokenizer)
             _, done = resumed_progress(run, config.training.updates, facts, say)
             say(f"{run.path} can be resumed after update {done.update}")
         say("rehearsing updates, validation and test on the longest sentences")

@@ -1,44 +1,27 @@
 """From a configuration to a trained and scored run."""
 
-import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from nmt import __version__
-from nmt.config import Config, dump_config
+from nmt.config import Config
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
-from nmt.data.tokenizer import Tokenizers
-from nmt.errors import ConfigError, FileError, Stopped
+from nmt.errors import Stopped
 from nmt.evaluation.by_length import scoring
-from nmt.evaluation.metrics import format_values, metric_of
+from nmt.evaluation.metrics import format_values
 from nmt.evaluation.writing import doubts, source_length
 from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
 from nmt.model import build_model
 from nmt.runs.checkpoints import load_weights
-from nmt.runs.directory import (
-    RunDirectory,
-    as_yaml,
-    changes_to,
-    existing_run_error,
-    flat,
-    read_manifest,
-    refuse_other_config,
-    refuse_other_parts,
-    run_directory,
-)
+from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.runs.loading import start
-from nmt.runs.log import best_validation, cut_metrics, read_metrics
-from nmt.training.checkpointing import is_finished, resumed_progress
+from nmt.runs.log import best_validation, read_metrics
+from nmt.training.checkpointing import create_run, facts_of, find_run, refuse_unequal, reopen_run
 from nmt.training.gradients import Trial, choose_kernels, choose_precision
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
@@ -137,14 +120,14 @@ def train_on(
 
         facts |= machine.facts
         if resume:
-            update, finished = on_writer(world, partial(_reopen, run, config, prepared.tokenizers, facts, say))
+            update, finished = on_writer(world, partial(reopen_run, run, config, prepared.tokenizers, facts, say))
             if finished:
                 done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
                 say(f"{run.path}: {done}")
                 _say_results(run, say)
                 return None
         else:
-            on_writer(world, partial(_create, run, config, prepared, facts, overwrite=overwrite))
+            on_writer(world, partial(create_run, run, config, prepared, facts, overwrite=overwrite))
         log = Log(run, say, purge=update + 1 if resume else None, writes=world.writes)
         for doubt in doubts(config, [pair.target for pair in prepared.validation_pairs]):
             say(doubt)
@@ -161,96 +144,6 @@ def train_on(
         score_test(config, prepared, run, trainer, check_stop)
         _say_results(run, say)
     return trainer
-
-
-# --- the start of a run: refused, created, or opened to resume --------------------------------------------------------
-
-
-def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
-    """Return the path of the run directory. Checks directory, metric and ``start_from`` before the slow preparation;
-    with ``resume``, also that the configuration is the run's."""
-    metric_of(config.training.validation.metric)
-    run = run_directory(config, resume=resume, overwrite=overwrite)
-    if not resume:
-        refuse_other_parts(config)
-    else:
-        refuse_other_config(run, config)
-    return str(run.path)
-
-
-def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dict[str, Any]:
-    """The configuration, software and data of a run: the same in all of its processes."""
-    packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
-    return {
-        "versions": {
-            "nmt-attention": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-        },
-        "config": config.model_dump(mode="json"),
-        "seed": config.seed,
-        "corpus_sha256": prepared.corpus_sha256,
-        "tokenizer_sha256": prepared.tokenizers.sha256,
-        "bleu_tokenizer": bleu_tokenizer,
-    }
-
-
-def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
-    """Raise ConfigError, in all processes, that lists what differs between the facts of two."""
-    mine = flat(facts)
-    (first, first_host), *others = world.gather([mine, platform.node()])
-    differences = [
-        f"{key.removeprefix('config.')}: {as_yaml(first.get(key))} in rank 0 on {first_host}, "
-        f"{as_yaml(other.get(key))} in rank {rank} on {host}"
-        for rank, (other, host) in enumerate(others, 1)
-        for key in sorted(first.keys() | other.keys())
-        if first.get(key) != other.get(key)
-    ]
-    if differences:
-        raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
-
-
-def _create(
-    run: RunDirectory, config: Config, prepared: PreparedData, facts: Mapping[str, Any], *, overwrite: bool
-) -> None:
-    """Create the directory of a run; its manifest has the ``facts``."""
-    if overwrite:
-        run.remove()
-    elif run.exists:  # another process has made it since the first check
-        raise existing_run_error(run)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    run.create(config, prepared.tokenizers, prepared.report, {"started": started, **facts, "changes": []})
-
-
-def _reopen(
-    run: RunDirectory, config: Config, tokenizers: Tokenizers, facts: Mapping[str, Any], say: Say
-) -> tuple[int, bool]:
-    """Repair the directory of a run that continues; return the updates made, and whether nothing is left to do."""
-    before, processes = read_manifest(run), facts["processes"]
-    whole, progress = resumed_progress(run, config.training.updates, facts, say)
-    if (began := before.get("processes", processes)) != processes:
-        accumulation = config.training.accumulation
-        batches = f"{accumulation * processes} batches from now on (training.accumulation {accumulation} x {processes})"
-        say(f"processes: {began} when the run began, {processes} now; each update has {batches}")
-    if whole == "previous":
-        run.fall_back()
-    finished = is_finished(run, config, progress)
-    if finished:
-        try:
-            run.weights("best")
-        except FileError:  # it is replaced, and the results are made again
-            finished = False
-    if not finished:
-        for path in (run.metrics, run.samples):  # later lines, and results that are made again
-            cut_metrics(path, {"train": progress.update, "validation": progress.validated})
-    new = changes_to(before, config, progress.update)
-    for change in new:
-        say(str(change))
-    changes = before["changes"] + [asdict(each) for each in new]
-    write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
-    write_json(run.manifest, before | {"config": facts["config"], "changes": changes})
-    tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
-    return progress.update, finished
 
 
 # --- after the last update --------------------------------------------------------------------------------------------
