@@ -8,18 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt.config.schema import BleuTokenizer, Config, Evaluation
-from nmt.evaluation.metrics import (
-    METRICS,
-    Evidence,
-    Floats,
-    Integers,
-    Score,
-    bleu_of_statistics,
-    bootstrap_bleu,
-    has_bleu,
-    scores_of,
-    sentence_statistics,
-)
+from nmt.evaluation import metrics
+from nmt.evaluation.metrics import METRICS, Evidence, Floats, Integers, Score
 from nmt.evaluation.writing import Unit, language_by_script, lengths, tokenizer_of_systems, unit_of
 from nmt.messages import Say, aligned
 
@@ -142,7 +132,7 @@ class Scoring:
     def defines(self, each: Bin) -> bool:
         """Whether BLEU is defined in a bin."""
         lines = ([self.references[member]] for member in each.members)
-        return any(has_bleu(sentence_statistics(line, line, self.tokenizer)) for line in lines)
+        return any(metrics.has_bleu(metrics.sentence_statistics(line, line, self.tokenizer)) for line in lines)
 
     def score(self, name: str, *seeds: Sequence[str]) -> SystemScores:
         """Score a system with each metric on the whole test set, and with BLEU in each bin, given its translations.
@@ -150,22 +140,22 @@ class Scoring:
         Translations by several ``seeds`` of the system have the means of their scores. The interval is that of the
         mean with the same resamples for all seeds: it measures the variance due to the sentences.
         """
-        of_seeds = [scores_of(Evidence(lines, self.references, self.tokenizer)) for lines in seeds]
+        of_seeds = [metrics.scores_of(Evidence(lines, self.references, self.tokenizer)) for lines in seeds]
         scores = {
             metric: Score(float(np.mean([seed[metric].value for seed in of_seeds])), score.signature)
             for metric, score in of_seeds[0].items()
         }
-        statistics = np.stack([sentence_statistics(lines, self.references, self.tokenizer) for lines in seeds])
+        statistics = np.stack([metrics.sentence_statistics(lines, self.references, self.tokenizer) for lines in seeds])
         rows, of_bins = [], []
         for number, (low, high, members) in self.bins.items():
             inside = statistics[:, members]
-            nothing = 0.0 if has_bleu(inside) else np.nan
+            nothing = 0.0 if metrics.has_bleu(inside) else np.nan
             [bleu], [resampled] = (nothing + each for each in mean_bleu([inside], self.resamples, (SEED, number)))
             sums = inside.sum(axis=1)
             words = int(sums[0, 1])
             ratio = float(sums[:, 0].mean() / words) if words else 0.0
             rows.append(LengthRow(name, low, high, len(members), float(bleu), *interval(resampled), ratio))
-            of_bins.append(nothing + bleu_of_statistics(sums))
+            of_bins.append(nothing + metrics.bleu_of_statistics(sums))
         by_seed = tuple(map(tuple, np.transpose(of_bins).tolist())) if seeds[1:] else ()
         return SystemScores(name, scores, tuple(rows), statistics, by_seed)
 
@@ -202,7 +192,7 @@ def mean_bleu(systems: Sequence[Integers], resamples: int, seed: int | Sequence[
     the same sentences for all seeds.
     """
     every = np.concatenate(systems)
-    real, resampled = bleu_of_statistics(every.sum(axis=1)), bootstrap_bleu(every, resamples, seed)
+    real, resampled = metrics.bleu_of_statistics(every.sum(axis=1)), metrics.bootstrap_bleu(every, resamples, seed)
     ends = np.cumsum([len(one) for one in systems])[:-1]
     return (
         np.array([each.mean() for each in np.split(real, ends)]),

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from nmt.config.schema import BleuTokenizer
 from nmt.data.corpus import Pair, Text
+from nmt.evaluation import significance
 from nmt.evaluation.by_length import UNTRAINED, Scoring, SystemScores, format_rows, format_scores
 from nmt.evaluation.diagnosis import Diagnosis, diagnose, format_diagnoses, most_frequent, sentence_measures
 from nmt.evaluation.figures.diagnosis import draw_diagnoses
@@ -17,17 +18,7 @@ from nmt.evaluation.figures.files import numbers, table, write_all
 from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import png, svg
 from nmt.evaluation.metrics import Floats
-from nmt.evaluation.significance import (
-    Comparison,
-    Range,
-    Retention,
-    compare_by_length,
-    compare_overall,
-    format_comparisons,
-    format_retention,
-    ranges,
-    retention,
-)
+from nmt.evaluation.significance import Comparison, Range, Retention
 from nmt.evaluation.writing import Unit
 from nmt.experiments.evaluation import System, Systems, warn
 
@@ -72,10 +63,10 @@ class LengthCurve:
         parts.append(format_rows([row for each in self.systems for row in each.rows], self.about.unit))
         if self.comparisons:
             parts.append("differences (95% interval, two-sided p of the paired bootstrap):")
-            parts.append(format_comparisons([*self.comparisons, *self.overall]))
+            parts.append(significance.format_comparisons([*self.comparisons, *self.overall]))
         parts += [f"{each.name}: {UNTRAINED}" for each in self.systems if not each.comparable]
         if self.retention:
-            parts.append(format_retention(self.retention, self.about.unit))
+            parts.append(significance.format_retention(self.retention, self.about.unit))
         return "\n".join(parts)
 
     def _repr_png_(self) -> bytes:
@@ -90,15 +81,15 @@ def compare_systems(
 
     What is wrong with an option is an error before a system translates.
     """
-    sides = ranges(scoring, short, long)
+    sides = significance.ranges(scoring, short, long)
     scored = systems.score(scoring)
     compared = [each for each in scored if each.comparable]
     return LengthCurve(
         scored,
         systems.about(scoring, scored),
-        tuple(compare_by_length(compared, scoring)),
-        tuple(compare_overall(compared, resamples=scoring.resamples)),
-        retention(compared, scoring, *sides) if sides and compared else None,
+        tuple(significance.compare_by_length(compared, scoring)),
+        tuple(significance.compare_overall(compared, resamples=scoring.resamples)),
+        significance.retention(compared, scoring, *sides) if sides and compared else None,
     )
 
 

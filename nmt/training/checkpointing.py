@@ -19,19 +19,9 @@ from nmt.evaluation.metrics import format_values, metric_of
 from nmt.files import write_json, write_text
 from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
+from nmt.runs import directory
 from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unshared
-from nmt.runs.directory import (
-    RunDirectory,
-    as_yaml,
-    changes_to,
-    existing_run_error,
-    flat,
-    is_one_of,
-    read_manifest,
-    refuse_other_config,
-    refuse_other_parts,
-    run_directory,
-)
+from nmt.runs.directory import RunDirectory
 from nmt.runs.log import cut_metrics, read_metrics
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
@@ -171,11 +161,11 @@ def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
     """Return the path of the run directory. Checks directory, metric and ``start_from`` before the slow preparation;
     with ``resume``, also that the configuration is the run's."""
     metric_of(config.training.validation.metric)
-    run = run_directory(config, resume=resume, overwrite=overwrite)
+    run = directory.run_directory(config, resume=resume, overwrite=overwrite)
     if not resume:
-        refuse_other_parts(config)
+        directory.refuse_other_parts(config)
     else:
-        refuse_other_config(run, config)
+        directory.refuse_other_config(run, config)
     return str(run.path)
 
 
@@ -198,11 +188,11 @@ def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dic
 
 def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
     """Raise ConfigError, in all processes, that lists what differs between the facts of two."""
-    mine = flat(facts)
+    mine = directory.flat(facts)
     (first, first_host), *others = world.gather([mine, platform.node()])
     differences = [
-        f"{key.removeprefix('config.')}: {as_yaml(first.get(key))} in rank 0 on {first_host}, "
-        f"{as_yaml(other.get(key))} in rank {rank} on {host}"
+        f"{key.removeprefix('config.')}: {directory.as_yaml(first.get(key))} in rank 0 on {first_host}, "
+        f"{directory.as_yaml(other.get(key))} in rank {rank} on {host}"
         for rank, (other, host) in enumerate(others, 1)
         for key in sorted(first.keys() | other.keys())
         if first.get(key) != other.get(key)
@@ -218,7 +208,7 @@ def create_run(
     if overwrite:
         run.remove()
     elif run.exists:  # another process has made it since the first check
-        raise existing_run_error(run)
+        raise directory.existing_run_error(run)
     started = datetime.now(UTC).isoformat(timespec="seconds")
     run.create(config, prepared.tokenizers, prepared.report, {"started": started, **facts, "changes": []})
 
@@ -227,7 +217,7 @@ def reopen_run(
     run: RunDirectory, config: Config, tokenizers: Tokenizers, facts: Mapping[str, Any], say: Say
 ) -> tuple[int, bool]:
     """Repair the directory of a run that continues; return the updates made, and whether nothing is left to do."""
-    before, processes = read_manifest(run), facts["processes"]
+    before, processes = directory.read_manifest(run), facts["processes"]
     whole, progress = resumed_progress(run, config.training.updates, facts, say)
     if (began := before.get("processes", processes)) != processes:
         accumulation = config.training.accumulation
@@ -244,7 +234,7 @@ def reopen_run(
     if not finished:
         for path in (run.metrics, run.samples):  # later lines, and results that are made again
             cut_metrics(path, {"train": progress.update, "validation": progress.validated})
-    new = changes_to(before, config, progress.update)
+    new = directory.changes_to(before, config, progress.update)
     for change in new:
         say(str(change))
     changes = before["changes"] + [asdict(each) for each in new]
@@ -269,7 +259,7 @@ def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], 
     Raises ConfigError for fewer updates than it has made, and for other text or tokenizers, by :func:`facts_of` it,
     than it began with, that of BLEU among them: the scores of the checkpoints would not be comparable.
     """
-    before, keys = read_manifest(run), ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
+    before, keys = directory.read_manifest(run), ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
     if changed := [key for key in keys if before.get(key) != facts[key]]:
         raise ConfigError(
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
@@ -288,7 +278,8 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     """
     if not progress.finished(config.training) or not run.has("best"):
         return False
-    if any(is_one_of(change.key, ("decoding", "evaluation")) for change in changes_to(read_manifest(run), config)):
+    changes = directory.changes_to(directory.read_manifest(run), config)
+    if any(directory.is_one_of(change.key, ("decoding", "evaluation")) for change in changes):
         return False
     last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}
     if config.data.test is not None:
