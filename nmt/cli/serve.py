@@ -28,7 +28,7 @@ def serve(
     passwords and no encryption.
 
     Args:
-        model: run directory of nmt-train; several with the same tokenizers translate together, as an ensemble
+        model: run directory of nmt-train; several with the same tokenizers: an ensemble, which averages probabilities
         host: address to listen at; 0.0.0.0 answers every machine that can reach this one
         port: port; 0 takes a free one
 

@@ -66,7 +66,7 @@ def translate(
     """Translate raw text line by line, in order, from a file or standard input.
 
     Args:
-        model: run directory of nmt-train; several with the same tokenizers translate together, as an ensemble
+        model: run directory of nmt-train; several with the same tokenizers: an ensemble, which averages probabilities
         input: text to translate, also as .gz or .xz (default: standard input)
         output: translations, one per line (default: standard output)
         n_best: write N lines for each line of input, best first; missing hypotheses give empty lines with score -inf
@@ -75,7 +75,7 @@ def translate(
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
         markup: put inline tags, as in <b>word</b>, around the words that attend to the tagged ones
-        paragraphs: translate each line sentence by sentence and keep its indentation; scores are added
+        paragraphs: translate each line sentence by sentence and keep its indentation; its score is the sum of the sentences'
         shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:

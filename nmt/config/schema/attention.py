@@ -158,7 +158,7 @@ class Reinforce(Section):
     entropy: NotNegative = 0.01
     """Weight of the entropy in the objective."""
     weight: Positive = 1.0
-    """Weight of the gradient of the probabilities."""
+    """Weight of the reward in the objective."""
 
 
 AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Choice()]

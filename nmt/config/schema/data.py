@@ -112,11 +112,11 @@ class Filter(Section):
     """Which training pairs are dropped; other sets lose none."""
 
     max_words: Size | None = None
-    """Most words on the longer side."""
+    """Maximum number of words on either side."""
     max_pieces: Size = 200
-    """Most pieces on the longer side."""
+    """Maximum number of pieces on either side."""
     max_ratio: Annotated[float, Field(gt=1)] | None = None
-    """Most words of the longer side per word of the shorter."""
+    """Maximum number of words of the longer side per word of the shorter."""
     copies: bool = False
     """Drop pairs whose sides are equal but for case and space."""
     duplicates: bool = False
@@ -181,7 +181,7 @@ class LearnedTokenizer(Section):
 
     type: Literal["bpe", "unigram", "word", "character"]
     vocabulary: Annotated[int, Field(ge=5, le=LARGEST_VOCABULARY)] | None = None
-    """Pieces of a model; null: by the amount of text, up to 8,000 (word and character: up to 30,000)."""
+    """Number of pieces; null: by the amount of text, up to 8,000 (word and character: up to 30,000)."""
     shared: bool = False
     """Learn one model for both sides."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"

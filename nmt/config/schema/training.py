@@ -62,7 +62,7 @@ class Adadelta(Optimizer):
     rho: Fraction = 0.95
     """Decay rate of both averages."""
     epsilon: Positive = 1e-6
-    """Added below both roots."""
+    """Added to both averages under the square root."""
 
 
 @OPTIMIZERS.register
@@ -144,7 +144,7 @@ class GuidedAttention(Section):
     """Add the cross-entropy of the attention with ``data.train.links`` (Chen et al. 2016, section 3)."""
 
     weight: Positive = 1.0
-    """Its factor."""
+    """Factor of this cross-entropy."""
 
 
 class Training(Section):
