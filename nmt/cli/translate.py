@@ -75,7 +75,7 @@ def translate(
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
         markup: put inline tags, as in <b>word</b>, around the words that attend to the tagged ones
-        paragraphs: translate each line sentence by sentence and keep its indentation; its score is the sum of the sentences'
+        paragraphs: translate each line sentence by sentence and keep its indentation; scores are summed
         shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:
