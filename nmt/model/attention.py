@@ -30,7 +30,7 @@ class Attention(nn.Module, ABC):
     """Whether it returns weights."""
 
     def prepare(self, memory: Memory) -> Memory:
-        """Add the keys, and values other than the annotations, which no query changes."""
+        """Add what is the same for every query: keys, and values other than the annotations."""
         return replace(memory, keys=self.keys(memory.annotations))
 
     def keys(self, annotations: Tensor) -> Tensor | None:
@@ -62,7 +62,7 @@ class NoAttention(Attention):
 
 
 class InitialStateOnly(NoAttention):
-    """The decoder sees the source through its first state alone (Sutskever et al. 2014): contexts have no units."""
+    """The decoder sees the source only through its first state (Sutskever et al. 2014): contexts have no units."""
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
         """(B, Q, H) -> (B, Q, 0)."""
@@ -80,7 +80,7 @@ class WeightedMean(Attention):
     zero: ClassVar[tuple[str, ...]] = ()
     """Layers that ``initialization: bahdanau`` fills with zeros (Bahdanau et al. 2015, appendix B.1: v_a)."""
     small: ClassVar[tuple[str, ...]] = ()
-    """Layers that it fills with N(0, 0.001²): W_a and U_a."""
+    """Layers that ``initialization: bahdanau`` fills with N(0, 0.001²): W_a and U_a."""
 
     @abstractmethod
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
@@ -121,7 +121,7 @@ class ScoredAttention(WeightedMean):
 def masked(energies: Tensor, source_mask: Tensor) -> Tensor:
     """Exclude padding: energies (B, Q, S), mask (B, S) -> (B, Q, S), minus infinity on padding, fp32 or finer.
 
-    Two examples that circulate with wrong denominators; the last position of the first is padding:
+    Two examples; the last position of the first is padding:
 
     >>> energies = torch.tensor([[[0.5, 2.0, -1.0, 9.0]], [[0.2, 1.7, 0.4, -0.3]]])
     >>> masked(energies, torch.tensor([[True, True, True, False], [True] * 4])).softmax(-1)
@@ -219,7 +219,7 @@ class CosineAttention(GeneralAttention):
 
 @SCORES.builds(schema.LocationScore)
 class LocationAttention(ScoredAttention):
-    """e_ij = (W s_i)_j: the energy of a position depends on the state alone (Luong et al. 2015, section 3.1, eq. 8).
+    """e_ij = (W s_i)_j: the energy of a position depends only on the state (Luong et al. 2015, section 3.1, eq. 8).
 
     Words beyond the number of positions get no weight.
     """
@@ -278,7 +278,7 @@ class LocalAttention(WeightedMean):
 
 
 class MonotonicLocalAttention(LocalAttention):
-    """local-m: p_i = i; behind the end of the source, its last position."""
+    """local-m: p_i = i, but at most the last source position."""
 
     def centers(self, queries: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
         """(B, Q, H), (Q,), (B,) -> (B, Q)."""

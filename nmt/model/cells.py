@@ -19,9 +19,9 @@ class Cell(nn.Module):
     """One recurrent layer over time.
 
     With ``layer_norm``, the input's part of the gates and each product with the state are normalized, each by itself,
-    before they are added; of an LSTM also the memory that is shown (Ba et al. 2016, supplement). The shift of a
-    normalization then takes the place of the bias: in front of it, a bias would be all that there is to normalize while
-    the state is zero, and its gradient would outweigh all others.
+    before they are added; in an LSTM also the c' of tanh(c') (Ba et al. 2016, supplement). The shift of a
+    normalization then takes the place of the bias. A bias before the normalization would be its only input while the
+    state is zero, and the bias's gradient would outweigh all others.
     """
 
     gates: int
@@ -166,7 +166,7 @@ class LstmCell(Cell):
 
 @CELLS.builds(schema.Ssru)
 class SsruCell(Cell):
-    """Simpler simple recurrent unit (Kim et al. 2019): gates depend on the input alone.
+    """Simpler simple recurrent unit (Kim et al. 2019): gates depend only on the input.
 
     f = sigmoid(x_f), c' = f * c + (1 - f) * x_c, h' = relu(c'). The state is c; no product depends on it.
     """
@@ -184,7 +184,7 @@ class SsruCell(Cell):
         return self.forward(input_gates, state)
 
     def unroll(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """Compute all gates at once; one product of each unit is left of a step."""
+        """Compute all gates at once; a step then only mixes two vectors, element by element."""
         gates, candidates = self.input_norm(input_gates).chunk(2, -1)
         states = []
         for keep, candidate in zip(torch.sigmoid(gates).unbind(1), candidates.unbind(1), strict=True):

@@ -134,7 +134,7 @@ class RecurrentState(State):
     hidden: Tensor
     """State of the first layer, (R, W); of a GRU, s_i."""
     attentional: Tensor | None = None
-    """Luong's h~_i, (R, O), where the next step is fed it."""
+    """Luong's h~_i, (R, O), with input feeding."""
     upper: tuple[Tensor, ...] = ()
     """States of the layers above the first, each (R, W)."""
 
@@ -239,7 +239,7 @@ class BahdanauDecoder(RecurrentDecoder):
         return readout, self.after(state, weights, hidden=hidden, upper=upper), weights
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """Walk the first layer alone; gates, other layers and readouts of all positions come at once."""
+        """Loop over the positions only in the first layer; compute the rest for all positions at once."""
         assert isinstance(state, RecurrentState)
         start, contexts, states, alphas = state, [], [], []
         for gates in self.embedding_gates(embedded).unbind(1):  # (B, G)
@@ -298,7 +298,7 @@ class LuongDecoder(RecurrentDecoder):
         return readout, self.after(state, weights, hidden=hidden, upper=upper, attentional=fed), weights
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """Compute all states first, then all contexts at once; step by step where the readouts are fed."""
+        """Compute all states first, then all contexts at once; with input feeding, step by step."""
         assert isinstance(state, RecurrentState)
         if self.feeding_gates is None:
             return self.attend_at_once(self.outputs(embedded, state), state)

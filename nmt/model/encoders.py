@@ -19,7 +19,7 @@ from nmt.model.records import source_mask
 
 
 class Encoder(nn.Module, ABC):
-    """Reads embedded source tokens; padding never enters what it says of real ones."""
+    """Reads embedded source tokens; padding does not change the annotations of real ones."""
 
     width: int
     """C: the width of an annotation and of the summary."""

@@ -1,9 +1,9 @@
 """Hard attention: each target position looks at one source position (Xu et al. 2015, section 4.1).
 
 The probabilities of the positions are those of a soft attention. The exact marginal sums over all positions, in
-training as in search. The other estimators read one: without noise in the memory, as in search and validation, the
-likeliest. Gumbel noise in the memory makes the largest of log p + noise a sample of p, so that a sample is a value
-which the objective that draws the noise can compute again.
+training as in search. The other estimators read one position: the likeliest in search and validation, a sample in
+training. To sample, the objective puts Gumbel noise into the memory: the position with the largest log p + noise is a
+sample of p. Because the objective draws the noise, it can compute the same sample again.
 
 Shapes: B sentences, S source positions, T target positions, N target tokens, Q queries of each sentence, H width of a
 query, G gates, R rows, O readout, V target vocabulary.
@@ -24,7 +24,7 @@ from nmt.model.encoders import Encoder
 from nmt.model.records import Memory, State
 
 LARGEST_CHUNK = 1 << 22
-"""Probabilities that are held at a time: of 32,000 words and 30 positions still 4 tokens, matrices of 120 rows."""
+"""Largest number of probabilities held at a time: with 32,000 words and 30 positions, those of 4 tokens."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class HardAttention(WeightedMean):
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Read one position for each query: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S).
 
-        The weights are the probabilities while the memory has noise, in training, and else one at the position.
+        In training, with noise, the weights are the probabilities; otherwise they are 1 at the position that is read.
         """
         probabilities = self.weights(queries, positions, memory)
         values = self.values(memory)

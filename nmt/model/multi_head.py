@@ -100,7 +100,7 @@ def weighted_attention(
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False
 ) -> Tensor:
-    """The contexts of ``weighted_attention`` alone, by PyTorch's fused operation."""
+    """Only the contexts of ``weighted_attention``, by PyTorch's fused operation."""
     if query.requires_grad and query.dtype == torch.bfloat16 and query.device.type == "cpu":
         # there the backward pass of the fused operation is ten times slower than these products (PyTorch 2.13)
         return weighted_attention(query, key, value, mask, causal=causal)[0]
@@ -192,8 +192,8 @@ def self_attention(options: schema.Transformer) -> SelfAttention:
 class EncoderDecoderAttention(Attention):
     """The multi-head attention of all layers of a decoder to the annotations (section 3.2.3).
 
-    The weights that it returns are those of one layer: the next to last, unless the configuration says otherwise, whose
-    mean head aligns best (Garg et al. 2019, table 2).
+    It returns the weights of one layer: by default the next to last, because the mean of its heads aligns best (Garg et
+    al. 2019, table 2).
     """
 
     def __init__(self, options: schema.TransformerAttention, config: schema.Model, encoder: Encoder) -> None:
@@ -243,8 +243,8 @@ Unrolled = TypeVar("Unrolled")
 
 
 def by_head(attention: object, memory: Memory, unroll: Callable[[], Unrolled]) -> tuple[Unrolled, ByHead]:
-    """Unroll a decoder; return also the weights of each head of each layer, in order, of which the network itself
-    returns one matrix.
+    """Unroll a decoder; return also the weights of each head of each layer, in order. The network itself returns only
+    one matrix of weights.
 
     Nothing of the network changes: heads of a recurrent decoder are modules, whose weights are seen as they pass; those
     of a Transformer are computed again from its projected queries and the keys of the prepared memory.

@@ -19,7 +19,7 @@ from nmt.model.records import Memory, State, source_mask
 class Network(Protocol):
     """The interface of a network, and of its fast twin, for training and forced decoding.
 
-    Of the exact marginal a readout has a row for each source position, (S, O + 1): see ``nmt.model.hard``.
+    With the exact marginal, a readout has a row for each source position, (S, O + 1): see ``nmt.model.hard``.
     """
 
     output: nn.Linear

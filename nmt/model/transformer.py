@@ -145,7 +145,7 @@ class TransformerState(State):
 
 
 class TransformerDecoderLayer(TransformerEncoderLayer):
-    """The same with attention to the annotations (which belongs to the decoder) before the feed-forward network."""
+    """An encoder layer with attention to the annotations (kept by the decoder) before the feed-forward network."""
 
     def __init__(self, options: schema.Transformer) -> None:
         super().__init__(options)

@@ -1,4 +1,4 @@
-"""Search for translations: pure steps over small records, blind to the network behind them."""
+"""Search for translations: pure steps over small records, independent of the network."""
 
 from nmt.search.beam import beam_search
 from nmt.search.greedy import Sampling, greedy_search, sample_search

@@ -3,10 +3,10 @@
 At each step every live hypothesis is extended by every token. Among the best 2K candidates of a sentence, those of the
 first K that end in EOS are finished, and the best K that do not end live on (at most K can end, so K are left).
 
-A sentence stops when K of its hypotheses have finished and none that lives has a better score than the best of them:
-counting to K alone would let K unlikely early ends shut out a likely sentence; going on until no live one could ever
-win would read most sentences to their greatest length. With K = 1 this is greedy search. A sentence also stops when
-no live hypothesis can enter its n best any more, which changes no result: a log-probability only falls, so
+A sentence stops when K of its hypotheses have finished and none that lives has a better score than the best of them.
+With the first condition only, K unlikely early ends could shut out a likely sentence; if search went on until no live
+one could ever win, most sentences would reach their greatest length. With K = 1 this is greedy search. A sentence also
+stops when no live hypothesis can enter its n best any more, which changes no result: a log-probability only falls, so
 log p / lp(max_length) bounds what a live one can still score. At the greatest length the live ones finish as they are.
 The length penalty lp is in interface.py.
 
@@ -93,7 +93,7 @@ def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Ten
     """Extend the live hypotheses by one token: the ``width`` that live on, and the ended ones.
 
     log_probs (B * P, V) of P live hypotheses of each sentence; last (B,): whether no other token may follow. All
-    candidates end then: no more than K of a sentence are returned, and the first K have ended in either case.
+    2K candidates end then, which is harmless: at most K hypotheses are returned, and the best K end in any case.
 
     For example, one sentence and a width of 2: the two hypotheses have the log-probabilities -1 and -2, and their best
     three tokens are a -0.5, EOS -1, b -3 and EOS -0.1, c -0.2, a -4. The best four candidates are a -1.5 and EOS -2.0

@@ -61,9 +61,9 @@ class EnsembleState(Record):
 class Ensemble(Searchable[EnsembleState]):
     """The mean of the probabilities of its members: p(y) = 1/M sum_m p_m(y).
 
-    The arithmetic mean is a distribution as it stands, and a member that has never seen a token vetoes nothing, as it
-    would in a geometric mean. Members read the same source pieces and share the target vocabulary; else they may differ
-    in everything. Attention is the mean over the members that attend.
+    The arithmetic mean is a distribution without normalization, and a member that has never seen a token cannot veto
+    it, as it would in a geometric mean. Members read the same source pieces and share the target vocabulary; all else
+    may differ. Attention is the mean over the members that attend.
     """
 
     def __init__(self, members: Sequence[Searchable[Any]]) -> None:

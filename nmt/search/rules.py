@@ -41,7 +41,7 @@ class Once:
 
 
 class Ruled(Searchable[RuledState]):
-    """A model whose translations obey rules. A row to which they leave no token may end.
+    """A model whose translations obey rules. If they exclude every token, the row may end.
 
     Args:
         model: what is searched.

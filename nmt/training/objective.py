@@ -85,15 +85,15 @@ class Reinforce(TeacherForcing):
     """REINFORCE with a baseline and a bonus for entropy (Williams 1992; Xu et al. 2015, section 4.1).
 
     The reward of a position is the log-likelihood of the words that depend on it: of its own word, or of that and all
-    later ones (``to_go``). The baseline is known before the position is chosen; anything later would depend on the
-    choice, and the mean gradient would be another.
+    later ones (``to_go``). The baseline is known before the position is chosen; a later one would depend on the
+    choice, and bias the gradient.
     """
 
     attention_gradients: bool = True
     attention: SampledAttention = field(kw_only=True)
     """Holds the baseline."""
     weight: float = 1.0
-    """Factor of the gradient of the probabilities."""
+    """Factor of the reward."""
     entropy: float = 0.0
     """Factor of the sum of the entropies of the probabilities, nats."""
     to_go: bool = True
