@@ -256,8 +256,8 @@ def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
 def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], say: Say) -> tuple[str, Progress]:
     """The checkpoint from which a run continues up to ``updates``, and its progress.
 
-    Raises ConfigError for fewer updates than it has made, and for other text or tokenizers, by :func:`facts_of` it,
-    than it began with, that of BLEU among them: the scores of the checkpoints would not be comparable.
+    Raises ConfigError for fewer updates than it has made. Raises it also if its text or a tokenizer, BLEU's included,
+    differs from the ``facts`` (:func:`facts_of`): the scores of the checkpoints would not be comparable.
     """
     before, keys = directory.read_manifest(run), ("corpus_sha256", "tokenizer_sha256", "bleu_tokenizer")
     if changed := [key for key in keys if before.get(key) != facts[key]]:

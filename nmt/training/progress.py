@@ -217,11 +217,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class Extent:
-    """The length of a run: exact for a corpus that every epoch reads as it is; with sampled segmentations, or in a mix,
-    an estimate."""
+    """The length of a run: exact if every epoch reads the same text; an estimate with sampled segmentations or a mix
+    of corpora."""
 
     batches: int
-    """Of an epoch."""
+    """Batches of an epoch."""
     per_update: int
     """Batches of an update, of all processes."""
     tokens: int

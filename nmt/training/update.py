@@ -195,8 +195,8 @@ def load_moments(
 
 
 def learning_rate(schedule: schema.AnySchedule, base: float, update: int, scale: float = 1.0) -> float:
-    """The learning rate of an update, counted from 1; ``scale`` is the current factor of the plateau schedule, which a
-    run that continues with another schedule no longer has."""
+    """The learning rate of an update, counted from 1; ``scale`` is the current factor of the plateau schedule; other
+    schedules ignore it."""
     warm = min(1.0, update / schedule.warmup) if schedule.warmup else 1.0
     if isinstance(schedule, schema.InverseSquareRootSchedule):
         return base * min(warm, math.sqrt(schedule.warmup / update))

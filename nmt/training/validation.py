@@ -31,7 +31,7 @@ from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop
 
 FILMED, LONGEST_FILMED = 5, 40
-"""Sentences whose attention is filmed, the first of up to so many pieces of either side."""
+"""Number of sentences whose attention is filmed, and their maximum number of pieces on either side."""
 
 
 @dataclass(frozen=True)

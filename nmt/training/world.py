@@ -195,7 +195,7 @@ def _value(outcome: Json, where: str = "") -> Json:
 
 @contextmanager
 def joined(device: str, seconds: float) -> Iterator[World]:
-    """The world that this process was started in; one process where nobody else was.
+    """The world that the launcher set up for this process; without a launcher, one process.
 
     The devices ``auto`` and ``cuda`` become the GPU of this process. Between two updates a process waits for the others
     up to ``seconds``.
