@@ -64,6 +64,7 @@ def measure_web(
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
     formats: list[str] | None = None,
+    systems: list[RunPath] | None = None,
     json: OutputFile | None = None,
     name: str | None = None,
     about: str | None = None,
@@ -82,6 +83,7 @@ def measure_web(
             scripts, with those of SentencePiece
         formats: measure the engine with these weights alone, such as "of nmt-export"; the other rows of an earlier
             entry stay, each with its commit
+        systems: also compare greedy translations of these runs, with weights in fp32 and as exported
         json: also write the rows, with the machine and the commit, into this file: in place of an earlier entry of this
             name, beside those of other runs
         name: of the entry (default: that of the run directory)
@@ -137,13 +139,14 @@ def measure_web(
             **({"configuration": about} if about else {}),
             "system": {"parameters": parameters, "sentences": len(sources)},
             **({"pieces": {"lines": len(lines), "unequal": unequal}} if pieces else {}),
+            **({"systems": [row for each in systems for row in equality(each, sources)]} if systems else {}),
             "rows": rows,
         }
         file, name = Path(json), name or run_name(run)
         entries = read_json(file) if file.exists() else {}
         if formats and (earlier := entries.get(name)):
-            systems = {row["system"] for row in rows}
-            kept = [{"commit": earlier["commit"]} | row for row in earlier["rows"] if row["system"] not in systems]
+            new = {row["system"] for row in rows}
+            kept = [{"commit": earlier["commit"]} | row for row in earlier["rows"] if row["system"] not in new]
             measured = earlier | measured | {"rows": kept + rows}
         write_json(file, entries | {name: measured})
 
@@ -152,6 +155,20 @@ def of_report(run: LoadedRun, moments: Mapping[str, Tensor], systems: int) -> by
     """The weights of a run as in a report of so many systems of its size."""
     steps = steps_that_fit(systems * sum(each.numel() for each in run.model.parameters()))
     return exported(run, steps, moments)[WEIGHTS]
+
+
+def equality(run: str, sources: list[str]) -> list[dict[str, Any]]:
+    """How equal the engine's greedy translations are to the toolkit's, with a run's weights in fp32 and as exported."""
+    loaded, rows = load_run(run, torch.device("cpu")), []
+    expected = Translator.of([loaded], torch.device("cpu"), torch.float32).translate(sources, beam_size=1)
+    with TemporaryDirectory() as folder:
+        export_web(run, Path(folder))
+        for form in ("of nmt-export", "fp32"):
+            (Path(folder) / WEIGHTS).write_bytes(FORMATS[form](loaded, {}))
+            found = ask("measure", folder=folder, lines=sources, beam=1, warm=0)
+            rows.append({"system": run_name(run), "weights": form, **compared(expected, found["translations"])})
+    say(f"{rows[0]['system']}: {rows[0]['equal, %']:.1f}, {rows[1]['equal, %']:.1f}% equal")
+    return rows
 
 
 def random_lines(count: int, seed: int = 1) -> list[str]:

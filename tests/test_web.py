@@ -261,8 +261,10 @@ def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) ->
     assert other == 1, "the entry of another run stays"
     assert made["pieces"] == {"lines": 24, "unequal": 0}
     assert [row["equal, %"] for row in made["rows"] if row["system"] == "engine, fp32"] == [100, 100]
-    assert measure_web.main([str(run), *files, "--formats", "fp32"]) == 0
-    again = json.loads(rows.read_text())[run.name]["rows"]
+    assert measure_web.main([str(run), *files, "--formats", "fp32", "--systems", str(run)]) == 0
+    entry = json.loads(rows.read_text())[run.name]
+    assert [(row["weights"], row["equal, %"]) for row in entry["systems"]] == [("of nmt-export", 100), ("fp32", 100)]
+    again = entry["rows"]
     assert [row["system"] for row in again if "commit" not in row] == ["engine, fp32"] * 2, "the others stay"
     assert {row["system"] for row in again} == {row["system"] for row in made["rows"]}
 

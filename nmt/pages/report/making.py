@@ -38,7 +38,7 @@ ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
 ROOM, LEAST = 4_190_000, 45
 """Bytes of the weights of all systems, compressed, with which a page of three of the demo has less than 6 MB; and the
-fewest steps of their root mean square, though they take more."""
+fewest steps of a root mean square: many or large systems have these and a larger page."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown, beside the last one."""
 LEVEL = 0.05

@@ -18,6 +18,7 @@ MOST = 32767
 DAMPING = 0.03
 """Of the mean square gradient, that a column is taken to have in addition to what was seen."""
 BATCH_TOKENS = 400
+"""Pieces of either side: of the same sentences, more and smaller batches say more."""
 
 
 def rounded(
