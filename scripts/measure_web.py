@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -17,7 +18,6 @@ import numpy as np
 import torch
 from pydantic import Field
 from safetensors.torch import save
-from torch import Tensor
 
 from machine import provenance
 from nmt.cli.command import Command
@@ -33,6 +33,7 @@ from nmt.pages.report.making import steps_that_fit
 from nmt.pages.web.exporting import compressed, export_web, exported
 from nmt.pages.web.rounding import moments_of
 from nmt.runs.checkpoints import unshared
+from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
@@ -42,11 +43,9 @@ BEAMS = (1, 5)
 WEIGHTS = "weights.bin"
 WARM = 10
 """Sentences before a rate is measured."""
-FORMATS: dict[str, Callable[[LoadedRun, Mapping[str, Tensor]], bytes]] = {
-    "fp32": lambda run, _: compressed(save(unshared(run.model.state_dict()))),
-    "of nmt-export": lambda run, _: exported(run)[WEIGHTS],
-    "of a report of two": lambda run, moments: of_report(run, moments, 2),
-    "of a report of three": lambda run, moments: of_report(run, moments, 3),
+FORMATS: dict[str, Callable[[LoadedRun], bytes]] = {
+    "fp32": lambda run: compressed(save(unshared(run.model.state_dict()))),
+    "of nmt-export": lambda run: exported(run)[WEIGHTS],
 }
 SCRIPTS = ((0x370, 0x400), (0x400, 0x530), (0x600, 0x700), (0x4E00, 0xA000))
 """Greek, Cyrillic, Arabic, CJK, in Unicode's tables."""
@@ -60,7 +59,8 @@ def measure_web(
     *,
     input: InputFile,
     reference: InputFile,
-    other: InputFile,
+    beside: list[RunPath] | None = None,
+    other: InputFile | None = None,
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
     formats: list[str] | None = None,
@@ -77,7 +77,9 @@ def measure_web(
         run: run directory
         input: source text
         reference: its translation, to compute BLEU
-        other: other source text, whose first N lines stand for the test set of a report: the weights there depend on it
+        beside: also measure the weights of a report in which these runs stand beside the run
+        other: other source text, whose first N lines stand for the test set of that report: its weights depend on it
+            (default: that of --input)
         sentences: translate the first N lines
         pieces: also compare the pieces of all lines of these files, and of as many made of the characters of four
             scripts, with those of SentencePiece
@@ -94,9 +96,13 @@ def measure_web(
     loaded = load_run(Path(run), torch.device("cpu"))
     tokenizer = tokenizer_of_run(loaded.config)
     translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
-    others = list(islice(read_lines(other), sentences))
-    moments = moments_of(loaded, others, [each.text for each in translator.translate(others)])
-    weights = {form: FORMATS[form](loaded, moments) for form in formats or FORMATS}
+    forms = dict(FORMATS)
+    if beside:
+        together = [run, *beside]
+        forms[f"of nmt-report, {len(together)} systems"] = partial(
+            of_report, list(islice(read_lines(other or input), sentences)), together
+        )
+    weights = {form: forms[form](loaded) for form in formats or forms}
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -151,10 +157,11 @@ def measure_web(
         write_json(file, entries | {name: measured})
 
 
-def of_report(run: LoadedRun, moments: Mapping[str, Tensor], systems: int) -> bytes:
-    """The weights of a run as in a report of so many systems of its size."""
-    steps = steps_that_fit(systems * sum(each.numel() for each in run.model.parameters()))
-    return exported(run, steps, moments)[WEIGHTS]
+def of_report(texts: list[str], together: list[str], run: LoadedRun) -> bytes:
+    """The weights of a run as in a report of several, whose test set has these texts."""
+    found = Translator.of([run], torch.device("cpu"), torch.float32).translate(texts)
+    steps = steps_that_fit(sum(RunDirectory(each).parameters("best") for each in together))
+    return exported(run, steps, moments_of(run, texts, [each.text for each in found]))[WEIGHTS]
 
 
 def equality(run: str, sources: list[str]) -> list[dict[str, Any]]:
@@ -164,7 +171,7 @@ def equality(run: str, sources: list[str]) -> list[dict[str, Any]]:
     with TemporaryDirectory() as folder:
         export_web(run, Path(folder))
         for form in ("of nmt-export", "fp32"):
-            (Path(folder) / WEIGHTS).write_bytes(FORMATS[form](loaded, {}))
+            (Path(folder) / WEIGHTS).write_bytes(FORMATS[form](loaded))
             found = ask("measure", folder=folder, lines=sources, beam=1, warm=0)
             rows.append({"system": run_name(run), "weights": form, **compared(expected, found["translations"])})
     say(f"{rows[0]['system']}: {rows[0]['equal, %']:.1f}, {rows[1]['equal, %']:.1f}% equal")

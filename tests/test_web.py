@@ -254,7 +254,7 @@ def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) ->
     source.write_text("\n".join(lines) + "\n")
     reference.write_text("\n".join(lines).upper() + "\n")
     files = ["--input", str(source), "--reference", str(reference), "--pieces", str(source), "--json", str(rows)]
-    files += ["--other", str(source)]
+    files += ["--beside", str(run)]
     rows.write_text('{"another": 1}')
     assert measure_web.main([str(run), *files]) == 0
     other, made = json.loads(rows.read_text()).values()
