@@ -348,10 +348,7 @@ def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_locks_is_trained_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: object) -> None:
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr("fcntl.flock", none)
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(95, "Operation not supported")))
     said: list[str] = []
     with RunDirectory(tmp_path).locked(said.append):
         assert said == [

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from unittest.mock import Mock
 
 import pytest
 from pydantic import Field
@@ -38,10 +39,7 @@ def run(body: Body, *argv: str) -> int:
 
 
 def raising(error: BaseException) -> Body:
-    def body() -> None:
-        raise error
-
-    return body
+    return Mock(side_effect=error)
 
 
 # --- how it ends ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import datasets
 import pytest
@@ -180,17 +181,12 @@ def test_a_bad_json_line_is_named(write: Write) -> None:
 
 
 def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
     rows = [{"translation": {"en": "one", "fr": "un"}}]
-
-    def load(path: str, **options: Any) -> datasets.Dataset:
-        asked.update(options, path=path)
-        return datasets.Dataset.from_list(rows)
-
+    load = Mock(side_effect=lambda *_, **__: datasets.Dataset.from_list(rows))
     monkeypatch.setattr(datasets, "load_dataset", load)
     name = {"hub": "some/corpus", "split": "train", "subset": "en-fr", "revision": "abc"}
     assert pairs_of(**name, source_key="translation.en", target_key="translation.fr") == [Pair("one", "un")]
-    assert asked == {"path": "some/corpus", "name": "en-fr", "split": "train", "revision": "abc"}
+    load.assert_called_once_with("some/corpus", name="en-fr", split="train", revision="abc")
     digest = corpus_digest(corpus_of(**name), "en", "fr")
     rows *= 2
     assert corpus_digest(corpus_of(**name), "en", "fr") != digest
@@ -199,10 +195,8 @@ def test_a_hub_dataset_is_asked_for_as_configured(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(*_: Any, **__: Any) -> None:
-        raise RuntimeError("Dataset scripts are no longer supported\nmore")
-
-    monkeypatch.setattr(datasets, "load_dataset", load)
+    error = RuntimeError("Dataset scripts are no longer supported\nmore")
+    monkeypatch.setattr(datasets, "load_dataset", Mock(side_effect=error))
     message = error_of(corpus_digest, corpus_of(hub="some/corpus", split="x"), "en", "fr")
     assert message.startswith("hub dataset 'some/corpus', split 'x': cannot be loaded: RuntimeError: ")
     assert "loading script" in message and message.endswith("{source: FILE, target: FILE}")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from nmt.cli.experiment import main
-from nmt.config import Config, dump_config, load_config, load_run_config
+from nmt.config import dump_config, load_config, load_run_config
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import read_gold
 from nmt.evaluation.by_length import UNTRAINED
@@ -173,16 +173,9 @@ def replaced(file: Path, content: bytes) -> Iterator[None]:
 # --- what is left to do -----------------------------------------------------------------------------------------------
 
 
-def changed(run: Run, **changes: Any) -> Run:
-    """The run with other values of dotted keys, the dots written as two underscores."""
-    values = run.config.model_dump()
-    for key, value in changes.items():
-        *sections, name = key.split("__")
-        place = values
-        for section in sections:
-            place = place[section]
-        place[name] = value
-    return replace(run, config=Config.model_validate(values))
+def changed(run: Run, *settings: str) -> Run:
+    """A run that has begun, with other values of dotted keys."""
+    return replace(run, config=load_run_config(run.path, settings))
 
 
 def test_a_run_is_new_stopped_or_finished(tmp_path: Path) -> None:
@@ -202,15 +195,15 @@ def test_a_run_is_new_stopped_or_finished(tmp_path: Path) -> None:
 
 def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finished: tuple[Path, Plan]) -> None:
     folder, run = finished[0], finished[1].runs[0]
-    assert remaining(changed(run, threads=1, training__log_every=7)) == (None, "finished after update 4")
+    assert remaining(changed(run, "threads=1", "training.log_every=7")) == (None, "finished after update 4")
     more = (("--resume",), "to be resumed after update 4")
-    assert remaining(changed(run, training__updates=6)) == more
-    assert remaining(changed(run, decoding__beam_size=3)) == remaining(changed(run, evaluation__bins=[3])) == more
+    assert remaining(changed(run, "training.updates=6")) == more
+    assert remaining(changed(run, "decoding.beam_size=3")) == remaining(changed(run, "evaluation.bins=[3]")) == more
     # nmt-train may change it in the course of training, but the experiment describes another run
     with pytest.raises(ConfigError, match=r"^training.batch_tokens was \d+ and is now 99$"):
-        remaining(changed(run, training__batch_tokens=99))
+        remaining(changed(run, "training.batch_tokens=99"))
     with pytest.raises(ConfigError, match=r"^training.updates: 3, but the run has already made 4"):
-        remaining(changed(run, training__updates=3))
+        remaining(changed(run, "training.updates=3"))
     text = folder / "test.up"
     with (
         replaced(text, text.read_bytes().replace(b"OAK", b"ELM")),
@@ -238,7 +231,7 @@ def test_results_of_two_seeds(tmp_path: Path) -> None:
     path = write_experiment(tmp_path, {"b": {}}, seeds=[1, 2], tests={"test": files | {"gold": {"links": str(links)}}})
     plan = plan_of(path)
     # begun before the experiment, which takes the run for finished
-    train(changed(plan.runs[0], precision="auto", training__validation__patience=9).config)
+    train(plan_of(path, "precision=auto", "training.validation.patience=9").runs[0].config)
     train(plan.runs[1].config)
     page = draw_all(plan, lambda line: None)
     written = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
@@ -273,7 +266,7 @@ def test_translations_are_those_of_what_they_were_made_from(finished: tuple[Path
         with replaced(file, file.read_bytes() + b"\n"):
             assert is_translated(plan, run, "other") == expected, file
         assert is_translated(plan, run, "other")
-    other = changed(run, decoding__beam_size=3)
+    other = changed(run, "decoding.beam_size=3")
     assert not is_translated(replace(plan, runs=(other,)), other, "other")
 
 

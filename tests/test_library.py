@@ -3,10 +3,10 @@
 import doctest
 import importlib
 import inspect
+import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,16 +115,10 @@ def test_a_result_is_of_the_kind_of_its_input(translator: nmt.Translator) -> Non
 
 
 def test_an_iterator_is_read_while_its_translations_are_taken(translator: nmt.Translator) -> None:
-    taken = []
-
-    def endless() -> Iterator[str]:
-        while True:
-            taken.append(1)
-            yield "fig"
-
-    translations = translator.translate(endless(), beam_size=1)
-    assert iter(translations) is translations and not taken
-    assert next(translations).text == "FIG" and len(taken) == 1024
+    taken = itertools.count()
+    translations = translator.translate(("fig" for _ in taken), beam_size=1)
+    assert iter(translations) is translations and next(taken) == 0
+    assert next(translations).text == "FIG" and next(taken) == 1 + 1024
 
 
 def test_keywords_are_options_of_the_search(translator: nmt.Translator) -> None:

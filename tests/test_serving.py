@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -238,13 +239,8 @@ def test_a_connection_too_many_takes_the_place_of_the_client_that_is_waited_for_
 
 def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> None:
     """Answers have 10 kB: the system's buffers hold no 1,500 of them."""
-    lines: list[str] = []
-
-    def answered(asked: Sequence[str], request: Request, check_stop: Callable[[], None]) -> Answer:
-        lines.extend(asked)
-        return [(upper("a" * 10_000), None, None) for _ in asked]
-
-    with serving(answered, replace(LIMITS, connections=20, arrival=60.0)) as client, contextlib.ExitStack() as stack:
+    translate = Mock(side_effect=lambda lines, *_: [(upper("a" * 10_000), None, None) for _ in lines])
+    with serving(translate, replace(LIMITS, connections=20, arrival=60.0)) as client, contextlib.ExitStack() as stack:
         for _ in range(30):
             attacker = stack.enter_context(socket.create_connection(("127.0.0.1", client.port)))
             attacker.setblocking(False)
@@ -253,22 +249,18 @@ def test_clients_that_queue_requests_and_do_not_read_keep_nobody_waiting() -> No
         for _ in range(3):
             started = time.monotonic()
             assert client.translate({"text": "b"}).status == 200 and time.monotonic() - started < 2
+        lines = [line for call in translate.call_args_list for line in call.args[0]]
         assert lines.count("a") <= 30, "one request a connection"
 
 
 def test_an_answer_that_nobody_reads_is_dropped() -> None:
-    translated = threading.Event()
-
-    def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
-        translated.set()
-        return [(upper("a" * (1 << 25)), None, None)]
-
+    translate = Mock(return_value=[(upper("a" * (1 << 25)), None, None)])
     with (
-        serving(answered, replace(LIMITS, reading=0.2)) as client,
+        serving(translate, replace(LIMITS, reading=0.2)) as client,
         socket.create_connection(("127.0.0.1", client.port)) as connection,
     ):
         connection.sendall(HEAD + b'Content-Length: 13\r\n\r\n{"text": "a"}')
-        assert translated.wait(20)
+        until(lambda: translate.called)
         until(lambda: not client.server.server_state.connections)
 
 
@@ -390,12 +382,9 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
 
 def test_an_answer_has_weights_but_not_too_many() -> None:
     weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.1, 0.4], [0.0, 0.0, 1.0]], np.float32)
-
-    def answered(lines: Sequence[str], asked: Request, check_stop: Callable[[], None]) -> Answer:
-        best = TranslatedHypothesis("xy", -1.0, -1.0, ["▁x", "y", "</s>"], weights)
-        return [(Translation(line, ["▁ab", "c", "</s>"], [best]), None, []) for line in lines]
-
-    with serving(answered, replace(LIMITS, weights=20)) as client:
+    best = TranslatedHypothesis("xy", -1.0, -1.0, ["▁x", "y", "</s>"], weights)
+    answer: Answer = [(Translation("abc", ["▁ab", "c", "</s>"], [best]), None, [])] * 3
+    with serving(Mock(return_value=answer), replace(LIMITS, weights=20)) as client:
         first, second, third = client.translate({"text": ["abc"] * 3, "attention": True}).content["translations"]
     assert first == second and third["attention"] is third["candidates"] is None and "20 weights" in third["warning"]
     assert first["attention"] == pytest.approx(weights, abs=1e-4) and first["source_pieces"] == ["▁ab", "c", "</s>"]

@@ -4,9 +4,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -54,10 +52,6 @@ def bahdanau() -> Translator:
 
 def with_(options: SearchOptions, **changes: object) -> SearchOptions:
     return SearchOptions(**dict(options) | changes)
-
-
-def texts(translations: Iterator[Translation]) -> list[str]:
-    return [translation.text for translation in translations]
 
 
 # --- sameness ---------------------------------------------------------------------------------------------------------
@@ -156,16 +150,9 @@ def test_line_ends_in_the_output_become_spaces(bahdanau: Translator, monkeypatch
 )
 def test_lines_are_read_by_windows(bahdanau: Translator, line: str, window: int, taken: int, most_read: int) -> None:
     """A window has no more text than memory should hold."""
-    read = 0
-
-    def endless() -> Iterator[str]:
-        nonlocal read
-        while True:
-            read += 1
-            yield line
-
-    translations = bahdanau.stream(endless(), GREEDY, window=window)
-    assert len(list(itertools.islice(translations, taken))) == taken <= read <= most_read
+    read = itertools.count()
+    translations = bahdanau.stream((line for _ in read), GREEDY, window=window)
+    assert len(list(itertools.islice(translations, taken))) == taken <= next(read) <= most_read
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -273,11 +260,7 @@ def test_memory_is_freed(texts: int, line: str, lines: int, released: int, monke
 
 def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """oneDNN would keep one for each number of rows; the heap falls apart around them."""
-
-    def compiled(*arguments: Any) -> None:
-        raise AssertionError("oneDNN")
-
-    monkeypatch.setattr("nmt.fast.kernels.products._LINEAR", compiled)
+    monkeypatch.setattr("nmt.fast.kernels.products._LINEAR", Mock(side_effect=AssertionError("oneDNN")))
     for attention in ATTENTIONS:
         assert list(translator_of(network(attention)).stream(LINES[:3], SearchOptions()))
 

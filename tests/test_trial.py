@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -300,22 +301,19 @@ def test_an_experiment_measures_once_for_its_new_runs(
     begun: bool, recorded_on: str, precision: str, measured: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All take the precision of a run that has begun; else it is measured, and another call does not measure again."""
-    path, started = write_experiment(tmp_path, {"first": {}, "a": {}, "b": {"seed": 2}}), list[list[str]]()
+    path = write_experiment(tmp_path, {"first": {}, "a": {}, "b": {"seed": 2}})
     if recorded_on:
         (tmp_path / "out").mkdir()
         other = {"device": recorded_on, "precision": "bf16" if begun else "fp32"}
         write_json(tmp_path / "out/precision.json", other)
     if begun:
         train(plan_of(path).runs[0].config, stop_after=2)  # in fp32
-
-    def fail(jobs: Mapping[str, Any], *_: Any) -> dict[str, int]:
-        started.append([words[-1] for words in jobs.values()])
-        return dict.fromkeys(jobs, 1)
-
+    fail = Mock(side_effect=lambda jobs, *_: dict.fromkeys(jobs, 1))
     monkeypatch.setattr("nmt.experiments.running.run_jobs", fail)
     trials = [Timed(monkeypatch, BF16, seconds) for seconds in (FASTER, SLOWER)]
     for trial in trials:
         monkeypatch.setattr(Trial, "step", lambda self, machine, trial=trial: trial.step(machine))
         assert nmt_experiment(["--config", str(path), "--set", "precision=auto"]) == 2
+    started = [[words[-1] for words in call.args[0].values()] for call in fail.call_args_list]
     assert started == [[f"precision={precision}"] * 3] * 2
     assert [len(trial.measured) for trial in trials] == measured

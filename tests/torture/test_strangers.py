@@ -5,12 +5,13 @@ import json
 import os
 import pickle
 import resource
-import select
 import shutil
 import signal
 import struct
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ SECONDS, MEGABYTES = 1.0, 150.0
 """Most core time and additional memory of a refusal."""
 CONFIG, WEIGHTS, SUMS = "config.yaml", "checkpoints/best/model.safetensors", f"checkpoints/best/{CHECKSUMS}"
 SOURCE, TARGET = "tokenizer/source.model", "tokenizer/target.model"
-Attack = Callable[[Path], None]
+Attack = Callable[[Path], object]
 """Turns a valid run directory into one that must be refused."""
 
 
@@ -48,11 +49,7 @@ class Payload:
 
 def replace(file: str, content: bytes | Callable[[Path], bytes]) -> Attack:
     """Replace the content of a file."""
-
-    def attack(run: Path) -> None:
-        (run / file).write_bytes(content if isinstance(content, bytes) else content(run))
-
-    return attack
+    return lambda run: (run / file).write_bytes(content if isinstance(content, bytes) else content(run))
 
 
 def pickled(run: Path) -> bytes:
@@ -180,7 +177,8 @@ def test_a_crafted_run_is_refused(loaded: Path, tmp_path: Path, attack: str) -> 
     ATTACKS[attack](run)
     if attack not in ON_CHECKSUMS:
         fit_checksums(run)
-    problem, seconds, megabytes = refusal(run)
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        problem, seconds, megabytes = pool.submit(refusal, run).result()
     assert problem == ""
     assert not list(tmp_path.rglob("executed")) and not Path("executed").exists()
     assert seconds < SECONDS and megabytes < MEGABYTES
@@ -197,30 +195,20 @@ def fit_checksums(run: Path) -> None:
 
 
 def refusal(run: Path) -> tuple[str, float, float]:
-    """Load a run in a process of its own; return what is wrong with the refusal, or "", its seconds of core time and
-    its megabytes of additional memory."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        problem = "it was not refused"
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        try:
-            load_run(run, torch.device("cpu"))
-        except NmtError:
-            problem = ""
-        except BaseException as error:  # reported to the parent process
-            problem = f"{type(error).__name__}: {error}"
-        now = resource.getrusage(resource.RUSAGE_SELF)
-        seconds = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
-        os.write(writer, json.dumps([problem, seconds, (now.ru_maxrss - used.ru_maxrss) / 1024]).encode())
-        os._exit(0)
-    os.close(writer)
-    ready, _, _ = select.select([reader], [], [], 60 * SECONDS)  # the machine may be busy
-    os.kill(child, signal.SIGKILL)  # if it has not ended
-    os.waitpid(child, 0)
-    with os.fdopen(reader) as answer:
-        problem, seconds, megabytes = json.loads((answer.read() if ready else "") or '["it crashed or hung", 0, 0]')
-    return problem, seconds, megabytes
+    """Load a run; return what is wrong with the refusal, or "", its seconds of core time and its megabytes of
+    additional memory. A process of its own does it, which a signal ends if it hangs."""
+    signal.setitimer(signal.ITIMER_REAL, 60 * SECONDS)  # the machine may be busy
+    problem = "it was not refused"
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    try:
+        load_run(run, torch.device("cpu"))
+    except NmtError:
+        problem = ""
+    except BaseException as error:  # reported to the parent process
+        problem = f"{type(error).__name__}: {error}"
+    now = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    return problem, seconds, (now.ru_maxrss - used.ru_maxrss) / 1024
 
 
 def test_translating_opens_nothing_that_a_configuration_names(corpus: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 import sacrebleu
@@ -116,9 +117,7 @@ def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> Non
 
 
 def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
-    def stop() -> None:
-        raise Stopped
-
+    stop = Mock(side_effect=Stopped)
     trainer = make(updates=4, average=2, validation={"every": 2, "metric": "loss"})
     with pytest.raises(Stopped):
         trainer.validator.loss(stop)
