@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
-from itertools import repeat, tee, zip_longest
+from itertools import repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,8 +16,8 @@ from nmt.cli.files import count_lines, format_links, open_outputs, require_atten
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
 from nmt.config.schema import LengthPenalty, Pieces, Size
-from nmt.data.corpus import Pair, different_line_counts, read_lines
-from nmt.errors import ConfigError, DataError, NmtWarning
+from nmt.data.corpus import Pair, aligned_pairs, read_lines
+from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
@@ -110,7 +110,7 @@ def score(
             warn=warn,
         )
 
-    pairs = paired(source, target, n_best)
+    pairs = aligned_pairs(source, target, n_best)
     reverse: Iterator[ForcedDecoding | None] = repeat(None)
     if reverse_model is not None:
         pairs, again = tee(pairs)  # both are read in the same windows
@@ -134,23 +134,6 @@ def score(
 
 
 main = Command(score)
-
-
-def paired(source: str, target: str, n_best: int) -> Iterator[Pair]:
-    """Yield ``n_best`` translations for each line of the source, as they come.
-
-    Raises DataError at the end of the shorter text if the line counts do not fit.
-    """
-    rows = zip_longest((line for line in read_lines(source) for _ in range(n_best)), read_lines(target))
-    for read, (line, translation) in enumerate(rows):
-        if line is None or translation is None:
-            longer = read + 1 + sum(1 for _ in rows)
-            sources, targets = (read, longer) if line is None else (longer, read)
-            if n_best == 1:
-                raise different_line_counts(source, sources, target, targets)
-            counts = f"{source} has {sources // n_best:,} lines and {target} has {targets:,}"
-            raise DataError(f"{counts}: with --n-best {n_best} there must be {n_best} translations of each line")
-        yield Pair(line, translation)
 
 
 def format_numbers(forced: "ForcedDecoding", alpha: float) -> str:

@@ -170,9 +170,6 @@ class _Loader(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
-    def construct_whole_number(self, node: ScalarNode) -> int:
-        return int(node.value, 0 if node.value[:2] in ("0o", "0x") else 10)
-
 
 class _Dumper(yaml.SafeDumper):
     """Dumper that quotes text which YAML 1.1 or 1.2 would read as another type."""
@@ -186,7 +183,7 @@ _Loader.yaml_implicit_resolvers = {}  # those of YAML 1.1
 for _name, _pattern in _PLAIN.items():
     for _class in (_Loader, _Dumper):
         _class.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), [None])
-_Loader.add_constructor(f"{_TAG}int", _Loader.construct_whole_number)
+_Loader.add_constructor(f"{_TAG}int", lambda _, node: int(node.value, 0 if node.value[:2] in ("0o", "0x") else 10))
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 

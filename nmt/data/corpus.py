@@ -48,7 +48,7 @@ def read_pairs(corpus: AnyCorpus, source_language: str, target_language: str) ->
 
 def _pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
     if isinstance(corpus, FileCorpus):
-        return chain.from_iterable(map(_aligned, *zip(*aligned_files(corpus.source, corpus.target), strict=True)))
+        return chain.from_iterable(map(aligned_pairs, *zip(*aligned_files(corpus.source, corpus.target), strict=True)))
     if isinstance(corpus, TsvCorpus):
         return chain.from_iterable(_columns(corpus, path) for path in matching(corpus.tsv))
     if isinstance(corpus, JsonlCorpus):
@@ -102,14 +102,22 @@ def load_hub(corpus: HubCorpus) -> Any:
         raise DataError(f"{problem}; to use local files instead: {{source: FILE, target: FILE}}") from error
 
 
-def _aligned(source_file: str, target_file: str) -> Iterator[Pair]:
-    rows = zip_longest(read_lines(source_file), read_lines(target_file))
-    for read, (source, target) in enumerate(rows):
-        if source is None or target is None:
+def aligned_pairs(source: str, target: str, n_best: int = 1) -> Iterator[Pair]:
+    """Yield the lines of two files as pairs, as they come: ``n_best`` translations of each line of the source.
+
+    Raises DataError at the end of the shorter text if the line counts do not fit.
+    """
+    lines = read_lines(source)
+    rows = zip_longest(lines if n_best == 1 else (line for line in lines for _ in range(n_best)), read_lines(target))
+    for read, (line, translation) in enumerate(rows):
+        if line is None or translation is None:
             longer = read + 1 + sum(1 for _ in rows)
-            counts = (read, longer) if source is None else (longer, read)
-            raise different_line_counts(source_file, counts[0], target_file, counts[1])
-        yield Pair(source, target)
+            sources, targets = (read, longer) if line is None else (longer, read)
+            if n_best == 1:
+                raise different_line_counts(source, sources, target, targets)
+            counts = f"{source} has {sources // n_best:,} lines and {target} has {targets:,}"
+            raise DataError(f"{counts}: with --n-best {n_best} there must be {n_best} translations of each line")
+        yield Pair(line, translation)
 
 
 def different_line_counts(source_name: str, source_count: int, other_name: str, other_count: int) -> DataError:

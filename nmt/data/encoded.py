@@ -172,11 +172,9 @@ READ = 10_000
 
 
 class EncodedCorpus:
-    """Pairs of ids, without BOS and EOS: the rows of a table, in any order and number.
+    """Pairs of ids, without BOS and EOS: the ``drawn`` rows of a table, in any order and number, or all.
 
-    Args:
-        table: its columns ``source`` and ``target`` are lists of int32. So is ``links``, if there are any.
-        drawn: the rows; None: all.
+    Its columns ``source`` and ``target`` are lists of int32. So is ``links``, if there are any.
     """
 
     def __init__(self, table: pa.Table, drawn: NDArray[np.int64] | None = None) -> None:
@@ -259,22 +257,19 @@ class TrainingSet(EncodedCorpus):
 
     def _sampled(self, epoch: int) -> pa.Table:
         """The segmentations of an epoch, in a file without a name. Raises DataError if it cannot be written."""
+        schema, first = self._table.select(SIDES).schema, 0
         try:
-            return self._written(epoch)
+            with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
+                with pa.ipc.new_stream(file, schema) as writer:
+                    for batch in self._table.to_batches(max_chunksize=READ):
+                        sides = [self._sampled_side(side, batch, first, epoch) for side in SIDES]
+                        writer.write_batch(pa.record_batch(sides, schema))
+                        first += len(batch)
+                file.flush()
+                return mapped(Path(file.name))
         except OSError as error:
             remedy = "let TMPDIR name a directory with space, or set tokenizer.dropout to 0"
             raise DataError(f"tokenizer.dropout: cannot write an epoch's segmentations: {error}; {remedy}") from None
-
-    def _written(self, epoch: int) -> pa.Table:
-        schema, first = self._table.select(SIDES).schema, 0
-        with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
-            with pa.ipc.new_stream(file, schema) as writer:
-                for batch in self._table.to_batches(max_chunksize=READ):
-                    sides = [self._sampled_side(side, batch, first, epoch) for side in SIDES]
-                    writer.write_batch(pa.record_batch(sides, schema))
-                    first += len(batch)
-            file.flush()
-            return mapped(Path(file.name))
 
     def _sampled_side(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
         """Sample the texts of a side of a batch whose pairs are numbered from ``first``."""

@@ -50,17 +50,10 @@ class Entry:
 
 
 class Systems:
-    """Systems that are compared on one test set.
+    """Systems that are compared on one test set; a name that is given again is another seed of the same system.
 
-    Args:
-        named: systems and their names; the same name again is another seed of the same system.
-        source: raw text.
-        reference: raw translations of the same lines.
-        hypotheses: existing translations by the run of a name, which then does not translate.
-        device: for the runs that translate.
-        precision: likewise.
-        changes: options of the search that differ from the runs'.
-        say: receives messages.
+    ``hypotheses`` are existing translations by the run of a name, which then does not translate. Device, precision and
+    ``changes``, options of the search that differ from the runs', are for those that do.
 
     Raises ConfigError for hypotheses without a run, and for options of the search where no run translates; DataError
     for wrong texts, CheckpointError for an unusable run.

@@ -119,18 +119,12 @@ def length_curve(
     Args:
         systems: by name, each as for :func:`evaluate`. In a list of pairs the same name again is another seed of the
             same system; seeds are averaged.
-        source: raw text, one sentence a line: path of a file, or lines.
-        reference: raw translations of the same lines.
-        bins: as for :func:`evaluate`.
-        bleu_tokenizer: as for :func:`evaluate`.
         short: smallest and largest length of short sentences, in retained BLEU; default: the shortest bin of at least
             30 sentences.
         long: likewise of long ones.
-        device: as for :func:`evaluate`.
-        precision: as for :func:`evaluate`.
-        changes: as for :func:`evaluate`; they hold for all runs.
 
-    Raises the errors of :func:`evaluate`, and ConfigError for ranges of length that overlap.
+    The other arguments are those of :func:`evaluate`; ``changes`` hold for all runs. Raises its errors, and ConfigError
+    for ranges of length that overlap.
     """
     named = list(systems.items() if isinstance(systems, Mapping) else systems)
     compared = Systems(named, source, reference, (), device, precision, changes, warn)

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from statistics import mean
 from typing import Any
-
-import numpy as np
 
 from nmt.data.corpus import read_lines
 from nmt.evaluation.alignment import read_gold
@@ -123,7 +122,7 @@ def results(plan: Plan, curves: Mapping[str, LengthCurve]) -> dict[str, Any]:
         for scored in curve.systems:
             runs = plan.runs_of(scored.name)
             facts = [run_facts(run.path) for run in runs]
-            means = {key: _mean([each[key] for each in facts]) for key in facts[0]}
+            means = {key: mean(each[key] for each in facts) for key in facts[0]}
             aer = _alignment_error_rate(plan, test, runs)
             row = {"test": test, "system": scored.name, "seeds": len(runs), **means, **_scores(curve, scored)}
             rows.append(row | {"aer": aer, BY_SEED: bleu_of_statistics(scored.statistics.sum(axis=1)).tolist()})
@@ -146,11 +145,6 @@ def run_facts(path: Path) -> dict[str, float]:
     }
 
 
-def _mean(values: Sequence[float]) -> float:
-    """Return the common value if all are equal, else the mean."""
-    return values[0] if len(set(values)) == 1 else float(np.mean(values))
-
-
 def _scores(curve: LengthCurve, scored: SystemScores) -> dict[str, float | None]:
     """Return each metric, the interval of BLEU by resampling sentences, and retained BLEU."""
     _, [resampled] = mean_bleu([scored.statistics], curve.about.resamples, SEED)
@@ -169,7 +163,7 @@ def _alignment_error_rate(plan: Plan, test: str, runs: Sequence[Run]) -> float |
     gold = read_gold(of.source, of.reference, of.gold.links, first=of.gold.first)
     reports = [score_alignment(run.path, gold, run.config.device) for run in runs]
     rates = [report["likeliest"]["error_rate"] for report in reports if report is not None]
-    return _mean(rates) if rates else None
+    return mean(rates) if rates else None
 
 
 def _cells(row: Row) -> dict[str, str]:

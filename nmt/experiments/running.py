@@ -59,15 +59,9 @@ def run_experiment(
 ) -> str:
     """Train the runs that are not finished, translate and score the test sets, draw the figures; return the table.
 
-    Args:
-        plan: the runs and test sets.
-        overwritten: runs that begin again.
-        jobs: runs that are trained side by side.
-        draw: draw the figures; otherwise the table is "".
-        dry_run: rehearse the first unfinished run of each system, and do nothing else.
-        say: receives messages.
-        stop_request: entered when the data are prepared; from then on a stop can be requested.
-        options: further options of each ``nmt-train``.
+    The ``overwritten`` runs begin again; ``jobs`` are trained side by side, with further ``options`` of ``nmt-train``.
+    Without ``draw`` there are no figures, and the table is "". ``dry_run`` rehearses the first unfinished run of each
+    system, and does nothing else. From when the data are prepared, ``stop_request`` is entered.
 
     Raises Stopped after a stop was requested, ProcessError if a training fails.
     """

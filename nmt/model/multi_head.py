@@ -24,12 +24,8 @@ from nmt.model.records import Memory
 class MultiHeadAttention(Attention):
     """Several heads of any attention in a recurrent decoder (section 3.2.2).
 
-    Each head attends with its own part of the projected query to its own part of the projected annotations.
-
-    Args:
-        heads: N attentions, for queries of H / N and annotations of C / N units.
-        state: H.
-        annotation: C.
+    Each of N ``heads`` attends with its own part of the projected query, H / N of the H units of a ``state``, to its
+    own part of the projected annotations, C / N of the C units of an ``annotation``.
     """
 
     def __init__(self, heads: Sequence[WeightedMean], state: int, annotation: int) -> None:

@@ -62,12 +62,8 @@ class Translator:
 
     One call at a time: a translator is not for several threads at once.
 
-    Args:
-        searchable: a network, its fast twin, an ensemble.
-        tokenizers: of both sides.
-        device: the searchable's.
-        precision: what its matrix products are computed in.
-        decoding: how lines are translated unless told otherwise.
+    The ``searchable``, on ``device``, is a network, its fast twin or an ensemble; its matrix products are computed in
+    ``precision``. ``decoding`` says how lines are translated unless told otherwise.
     """
 
     def __init__(
