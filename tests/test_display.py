@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -99,9 +100,5 @@ def test_nothing_is_shown_without_a_display(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_closed_stream_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Gone:
-        def write(self, text: str) -> None:
-            raise BrokenPipeError
-
-    monkeypatch.setattr(sys, "stderr", Gone())
+    monkeypatch.setattr(sys, "stderr", Mock(write=Mock(side_effect=BrokenPipeError)))
     say("anyone?")

@@ -1,7 +1,7 @@
 """Forced decoding against stepping and against search."""
 
-from collections.abc import Iterator
 from dataclasses import replace
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -97,19 +97,13 @@ def test_sum_mean_and_length_penalty_by_hand() -> None:
 
 
 def test_pairs_are_read_no_further_than_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, pairs, read = network(), [*map(Pair, LINES, reversed(LINES))], 0
+    model, pairs = network(), [*map(Pair, LINES, reversed(LINES))]
     expected = list(force(model, TOKENIZERS, pairs, CPU))
     monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 3)
     monkeypatch.setattr("nmt.translation.forced.WINDOW", 7)
-
-    def stream() -> Iterator[Pair]:
-        nonlocal read
-        for pair in pairs:
-            read += 1
-            yield pair
-
-    found = force(model, TOKENIZERS, stream(), CPU, batch_tokens=50, keep_attention=False)
+    unread = iter(pairs)
+    found = force(model, TOKENIZERS, unread, CPU, batch_tokens=50, keep_attention=False)
     for number, ((pair, one), (read_pair, other)) in enumerate(zip(expected, found, strict=True), 1):
-        assert read <= number + 7
+        assert len(pairs) - length_hint(unread) <= number + 7
         assert pair == read_pair and one.target_pieces == other.target_pieces and other.attention is None
         np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-5)

@@ -232,18 +232,6 @@ def chosen(
     return format_of(choose_precision(name, machine, begun or {}, cast(Trial, trial), say).precision)
 
 
-class Two(World):
-    """Two processes, the other of which has chosen ``other``."""
-
-    size = 2
-
-    def __init__(self, other: str) -> None:
-        self.other = other
-
-    def any(self, flag: bool) -> bool:
-        return flag or self.other == "fp32"
-
-
 @pytest.mark.parametrize(
     ("capabilities", "seconds", "expected"),
     [(PLAIN, {}, "fp32"), (BF16, FASTER, "bf16"), (BF16, SLOWER, "fp32"), (BF16, CLOSE, "fp32")],
@@ -268,8 +256,8 @@ def test_a_gpu_and_a_name_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("other", ["fp32", "bf16"])
 def test_all_processes_take_the_same_and_say_it(other: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = list[str]()
-    assert chosen(Timed(monkeypatch, BF16, FASTER), world=Two(other), said=said) == other
+    said, world = list[str](), Mock(any=lambda flag: flag or other == "fp32")
+    assert chosen(Timed(monkeypatch, BF16, FASTER), world=world, said=said) == other
     assert said[0].startswith(f"precision: {other}, ")
 
 

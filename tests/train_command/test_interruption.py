@@ -75,11 +75,8 @@ def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, mo
         assert trainer.progress.complete(trainer.training)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def unnoted(number: int, frame: Any) -> None:
-        pytest.fail("the signal would have ended the process")
-
     monkeypatch.setattr(Trainer, "average_best", interrupted)
-    before = signal.signal(signal.SIGTERM, unnoted)
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the signal would have ended the process"))
     try:
         code, err = train("--output", run, "--resume", "--set", "training.updates=3")
     finally:

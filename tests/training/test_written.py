@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sacrebleu
@@ -13,16 +14,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from nmt import fast
 from nmt.config import Config
-from nmt.config.schema import Kernels
 from nmt.data.corpus import read_lines
 from nmt.device import resolve_device
 from nmt.errors import CheckpointError
 from nmt.evaluation.alignment import alignment_report, read_gold
-from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.log import last_progress
-from nmt.search import Searchable
 from nmt.training.progress import Candidate
 from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
@@ -60,18 +58,13 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
 
 
 def test_the_test_set_is_scored_with_the_best_checkpoint_in_fp32(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    validate, search, precisions = results(1.0, 2.0), fast.search, []
-
-    def seen(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") -> Searchable[Any]:
-        precisions.append(precision)
-        return search(model, precision, kernels)
-
+    validate, search = results(1.0, 2.0), Mock(wraps=fast.search)
     monkeypatch.setattr(Validator, "__call__", lambda self, update, **how: validate(update, **how))
-    monkeypatch.setattr(fast, "search", seen)
+    monkeypatch.setattr(fast, "search", search)
     sgd = {"type": "sgd", "learning_rate": 30.0}
     values = config(folder, output="scored", optimizer=sgd, validation={"metric": "loss"}).model_dump()
     train(Config.model_validate(values | {"precision": "bf16"}))
-    assert precisions == [torch.float32]
+    assert [call.args[1] for call in search.call_args_list] == [torch.float32]
     run, sources = folder / "scored", list(read_lines(folder / "test.low"))
     texts = {}
     for checkpoint in ("best", "last"):
