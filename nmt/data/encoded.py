@@ -222,12 +222,9 @@ class _IdLists:
 class TrainingSet(EncodedCorpus):
     """All pairs of the training corpora, corpus after corpus, from which each epoch reads its own.
 
-    Args:
-        table: as of :class:`EncodedCorpus`; to sample, it has the text of both sides, too.
-        tokenizers: to sample.
-        dropout: share of merges that a segmentation leaves out, drawn again in each epoch; 0: none.
-        parts: the pairs of each corpus of a mix, and how many of them an epoch reads.
-        seed: of the samples, and of the pairs that an epoch reads.
+    ``dropout`` is the share of merges that a segmentation leaves out, drawn again in each epoch; unless it is 0, the
+    table has the text of both sides, too. ``parts`` are the pairs of each corpus of a mix, and how many of them an
+    epoch reads. The ``seed`` is that of the segmentations and of the pairs that an epoch reads.
     """
 
     def __init__(

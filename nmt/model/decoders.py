@@ -38,10 +38,7 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def start(self, memory: Memory, bridge: Tensor) -> State:
-        """Make the state before the first target token, one row a sentence.
-
-        ``bridge`` (B, ...) is the encoder's.
-        """
+        """Make the state before the first target token, one row a sentence; ``bridge`` (B, ...) is the encoder's."""
 
     @abstractmethod
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:

@@ -63,11 +63,8 @@ class RecurrentEncoder(Encoder):
         return [cast(list[Direction], list(cast(nn.ModuleList, layer))) for layer in self.layers]
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """Annotate each source token in its context.
-
-        embedded (B, S, E), lengths (B,) -> annotations (B, S, C), zero at padding; summary (B, C): the output of each
-        direction that has read the whole sentence, the last forward and the first backward one.
-        """
+        """Annotate as every encoder does; the summary is the output of each direction that has read the whole sentence,
+        the last forward and the first backward one: (B, S, E), (B,) -> (B, S, C), (B, C)."""
         mask = source_mask(lengths, embedded.size(1), embedded.device)
         annotations = embedded
         for above, directions in enumerate(self.directions):
@@ -78,10 +75,7 @@ class RecurrentEncoder(Encoder):
         return annotations * mask.unsqueeze(-1), last
 
     def bridge(self, summary: Tensor) -> Tensor:
-        """Select what s_0 is made of: backward_1 (Bahdanau et al. 2015, A.2.2), if there is one.
-
-        (B, C) -> (B, ``bridge_width``)
-        """
+        """Select backward_1 (Bahdanau et al. 2015, A.2.2), if there is one: (B, C) -> (B, ``bridge_width``)."""
         return summary[:, self.width - self.bridge_width :]
 
 

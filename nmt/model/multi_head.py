@@ -239,16 +239,12 @@ Unrolled = TypeVar("Unrolled")
 
 
 def by_head(attention: object, memory: Memory, unroll: Callable[[], Unrolled]) -> tuple[Unrolled, ByHead]:
-    """Unroll a decoder; return also the weights of each head of each layer, in order. The network itself returns only
-    one matrix of weights.
+    """Unroll a decoder, in evaluation mode, over T positions of the ``memory`` of B sentences; return also the weights
+    of each head of each layer, in order. The network itself returns only one matrix of weights.
 
     Nothing of the network changes: heads of a recurrent decoder are modules, whose weights are seen as they pass; those
-    of a Transformer are computed again from its projected queries and the keys of the prepared memory.
-
-    Args:
-        attention: the decoder's; one without several heads has none to show.
-        memory: of B sentences, as the encoder leaves it.
-        unroll: runs the decoder, in evaluation mode, over T positions of ``memory``.
+    of a Transformer are computed again from its projected queries and the keys of the memory, once it is prepared. An
+    ``attention`` without several heads has none to show.
     """
     if isinstance(attention, MultiHeadAttention):
         with _outputs(attention.each) as passed:

@@ -43,12 +43,9 @@ class Once:
 class Ruled(Searchable[RuledState]):
     """A model whose translations obey rules. If they exclude every token, the row may end.
 
-    Args:
-        model: what is searched.
-        limits: of the search.
-        no_repeat_ngram: n tokens in a row that a row emits only once; 0: any may repeat.
-        least: (B,) the fewest tokens of each sentence's translation, EOS not counted.
-        once: tokens that occur exactly once. One is due when a row would end without it, or has little room left.
+    A row emits ``no_repeat_ngram`` tokens in a row only once; 0: any may repeat. ``least`` (B,) is the fewest tokens of
+    each sentence's translation, EOS not counted. Those of ``once`` occur exactly once: one is due when a row would end
+    without it, or has little room left.
     """
 
     def __init__(

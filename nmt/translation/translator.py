@@ -133,11 +133,9 @@ class Translator:
         ELM OAK 2
         YEW 2
 
-        Args:
-            lines: raw text without line ends.
-            changes: options that differ from the ``decoding`` section of the run's configuration:
-                ``beam_size=12, length_penalty=0.6, n_best=3``. Attention is kept, if the model has any, unless
-                ``attention=False``.
+        Lines are raw text without line ends. ``changes`` are options that differ from the ``decoding`` section of the
+        run's configuration: ``beam_size=12, length_penalty=0.6, n_best=3``. Attention is kept, if the model has any,
+        unless ``attention=False``.
 
         Raises ConfigError for an unknown option, for one out of its bounds, and for options that contradict each other;
         TypeError for lines that are none.
