@@ -1,11 +1,10 @@
-"""Reasons by length, error rates of alignment, learning curves."""
+"""Reasons by length, error rates of alignment."""
 
 import csv
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ import pytest
 from nmt.cli import length_curve
 from nmt.evaluation.diagnosis import MEASURES
 from nmt.evaluation.figures.diagnosis import FIGURES, draw_diagnosis
-from nmt.evaluation.figures.learning import Curve, Curves, draw_learning, learning_curves
-from nmt.evaluation.figures.style import style
 from tests.figures import ABOUT, DECADES, boxes, inside, on_the_page, reasons
 from tests.small_run import config, train
 
@@ -44,55 +41,6 @@ def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple
     for axes in bars:
         assert [bar.get_height() for bar in axes.patches] == [40] * len(bins)  # type: ignore[attr-defined]
     on_the_page(figure)
-
-
-def learning(points: int = 5) -> Curves:
-    updates = np.arange(1, points + 1).astype(np.float64) * 100
-    return {
-        "training": Curve(updates, np.log(updates)),
-        "perplexity": Curve(updates, 900 / np.sqrt(updates)),
-        "bleu": Curve(updates, 40 - np.abs(updates / 100 - points / 2)),
-    }
-
-
-@pytest.mark.parametrize(("count", "points"), [(1, 1), (9, 400)])
-def test_learning_curves_show_every_point_and_the_best(count: int, points: int) -> None:
-    runs = {f"$run {k}": learning(points) for k in range(count)}
-    figure = draw_learning(runs)
-    with style():
-        figure.draw_without_rendering()
-    for axes, measure, best in zip(
-        figure.axes, ("training", "perplexity", "bleu"), (None, np.min, np.max), strict=True
-    ):
-        lines = [line for line in axes.get_lines() if line.get_linestyle() != "None"]
-        for line, curves in zip(lines, runs.values(), strict=True):
-            np.testing.assert_array_equal(line.get_xdata(), curves[measure].updates)
-            np.testing.assert_array_equal(line.get_ydata(), curves[measure].values)
-        rings = [
-            np.asarray(line.get_ydata(), np.float64)[0] for line in axes.get_lines() if line.get_linestyle() == "None"
-        ]
-        assert rings == ([] if best is None else [best(each[measure].values) for each in runs.values()])
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(runs)
-    _, perplexity, bleu = figure.axes
-    assert perplexity.get_yscale() == ("log" if points == 400 else "linear") and bleu.get_ylim()[0] <= 0
-
-
-def test_learning_curves_of_a_run_without_validations() -> None:
-    mixed = draw_learning({"a": {"training": learning()["training"]}, "b": learning()})
-    assert [len(axes.get_lines()) for axes in mixed.axes] == [2, 2, 2]
-
-
-def test_curves_by_hand() -> None:
-    records: list[dict[str, Any]] = [
-        {"step": 50, "split": "validation", "perplexity": 60.0, "bleu": 3.0},
-        {"step": 100, "split": "train", "loss": 5.0},
-        {"step": 200, "split": "train", "loss": 4.0},
-        {"step": 200, "split": "validation", "perplexity": 20.0, "bleu": None},
-        {"step": 200, "split": "test", "bleu": 9.0},
-    ]
-    curves = learning_curves(records)
-    assert curves["training"].values.tolist() == [5, 4] and curves["training"].updates.tolist() == [100, 200]
-    assert curves["perplexity"].updates.tolist() == [50, 200] and curves["bleu"].values.tolist() == [3.0]
 
 
 def test_every_reason_has_its_figure_and_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

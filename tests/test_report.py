@@ -19,7 +19,6 @@ import yaml
 
 from nmt.cli.report import main
 from nmt.config import Config, dump_config
-from nmt.evaluation.figures.learning import learning_curves
 from nmt.evaluation.metrics import METRICS, Evidence, Metric, Score, format_values, register
 from nmt.pages import policy
 from nmt.pages.report import making
@@ -151,7 +150,7 @@ def test_the_policy_allows_what_is_inlined_and_nothing_else(made: tuple[str, Any
     assert not [name for name, _ in parser.found if name == "style" or name.startswith("on")]
     linked = [str(value) for name, value in parser.found if name in {"src", "href"}]
     figures = [value for value in linked if value.startswith("data:image/svg+xml,")]
-    assert len(figures) == 6, "every figure"
+    assert len(figures) == 5, "every figure"
     for value in figures:  # as text, in fonts of one width
         drawn = unquote(value.partition(",")[2])
         assert "'DejaVu Sans', Verdana, sans-serif" in drawn and ElementTree.fromstring(drawn).tag.endswith("svg")
@@ -178,14 +177,13 @@ def test_scores_are_those_that_the_runs_have(folder: Path, made: tuple[str, Any]
 
 
 def test_a_registered_metric_is_in_every_part_of_a_run_and_on_the_page(folder: Path, made: tuple[str, Any]) -> None:
-    """The log, the choice of the checkpoint, the scores of the test set, the curves, the table, single sentences."""
+    """The log, the choice of the checkpoint, the scores of the test set, the table, single sentences."""
     run = folder / "runs/none"
     metrics = read_metrics(run / "metrics.jsonl")
     assert [each["words"] for each in metrics if each["split"] in ("validation", "test")]
     validations = [each for each in metrics if each["split"] == "validation"]
     assert best_validation(metrics)["words"] == min(each["words"] for each in validations), "fewer is better"
     assert json.loads((run / "test.scores.json").read_text("utf-8"))["number of words"]["score"] > 0
-    assert learning_curves(metrics)["words"].values.tolist() == [each["words"] for each in validations]
     assert made[1]["systems"][0]["scores"]["words"]["split"] == "test"
     assert made[1]["sentences"][0]["systems"]["none"]["scores"]["number of words"] >= 0
     assert '<th scope="col">number of words</th>' in made[0] and "<dd>How many words there are.</dd>" in made[0]

@@ -17,7 +17,6 @@ from nmt.errors import ConfigError
 from nmt.evaluation.by_length import SEED, UNTRAINED, Scoring, SystemScores, interval, mean_bleu
 from nmt.evaluation.diagnosis import diagnose
 from nmt.evaluation.figures import diagnosis
-from nmt.evaluation.figures.learning import draw_learning, learning_curves
 from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import svg
 from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
@@ -222,19 +221,16 @@ def right_to_left(lines: Iterable[str]) -> bool:
 
 
 def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]:
-    """Draw the figures of ``nmt-length-curve``, and the learning curves."""
+    """Draw the figures of ``nmt-length-curve``."""
     scoring = collected.scoring
     untrained = [one.scores.name for one in measured if not one.scores.comparable]
     test_set = collected.test.source.rpartition("/")[2]
     about = About(test_set, scoring.resamples, scoring.source_unit, untrained=untrained)
     diagnoses = [diagnose(one.scores.name, scoring.bins, [one.measures], scoring.resamples) for one in measured]
     curve = draw_length_curve([one.scores for one in measured], about=about)
-    found = [Figure("length", "BLEU by source length", svg(curve, "none"))]
+    found = [Figure("BLEU by source length", svg(curve, "none"))]
     for kind, drawn in diagnosis.draw_diagnoses(diagnoses, about=about, unit=scoring.reference_unit).items():
-        found.append(Figure("length", diagnosis.TITLES[kind], svg(drawn, "none")))
-    curves = {system.name: learning_curves(read_metrics(system.run.metrics)) for system in collected.systems}
-    if runs := {name: each for name, each in curves.items() if each}:
-        found.append(Figure("training", "Training loss and validation scores", svg(draw_learning(runs), "none")))
+        found.append(Figure(diagnosis.TITLES[kind], svg(drawn, "none")))
     return found
 
 

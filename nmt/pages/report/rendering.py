@@ -73,7 +73,6 @@ class SystemFacts:
 class Figure:
     """A drawing on the page."""
 
-    panel: str
     title: str
     svg: bytes
 
