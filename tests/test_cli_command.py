@@ -1,6 +1,7 @@
 """How every command ends, what its ``--help`` says, and how a typed function becomes one."""
 
 import importlib
+import inspect
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ from nmt import __version__
 from nmt.cli import COMMANDS
 from nmt.cli.command import Command
 from nmt.cli.files import Output
-from nmt.cli.options import EXAMPLES, Device, InputFile, Value
+from nmt.cli.options import EXAMPLES, SHARED, Device, InputFile, Value, docstring, options_of
 from nmt.cli.report import main as report
 from nmt.cli.train import main as train
 from nmt.cli.translate import main as translate
@@ -94,6 +95,8 @@ def test_a_wrong_option_is_one_line_that_names_the_nearest(tmp_path: Path, capsy
         assert capsys.readouterr().err == f"nmt-translate: error: {problem}; nmt-translate --help lists the options\n"
     assert train(["--learning-rate", "3"]) == 2
     assert "; --learning-rate: write --set training.optimizer.learning_rate=VALUE; " in capsys.readouterr().err
+    assert train(["--model", "run"]) == 2
+    assert "unrecognized arguments: --model run; nmt-train --help" in capsys.readouterr().err
     assert report(["--model", "run", "--output", "page.html"]) == 2
     assert "--model; give RUN_OR_EXPERIMENT without --model; " in capsys.readouterr().err
 
@@ -160,7 +163,9 @@ def test_the_list_of_commands_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_names_defaults(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_describes_options_and_names_defaults(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     module = importlib.import_module(PROJECT["scripts"][name].partition(":")[0])
     assert module.main(["--help"]) == 0
@@ -179,6 +184,12 @@ def test_help_names_defaults(name: str, capsys: pytest.CaptureFixture[str], monk
         words = shlex.split(re.split(r"[<>]", line.rpartition("|")[2])[0])
         assert shlex.join(words).startswith(f"{name} ")
         module.main.parser().parse_args(words[len(name.split()) :])
+    described = docstring(module.main.function)[1].keys()
+    parameters = inspect.signature(module.main.function).parameters.keys() - {"decoding"}
+    assert described <= parameters <= described | SHARED.keys()
+    for each in options_of(module.main.function):
+        assert each.default is not True, "a flag cannot be switched off"
+        assert not each.many or each.default in (None, inspect.Parameter.empty), "a list would be extended"
 
 
 def test_a_typed_function_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:

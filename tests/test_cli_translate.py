@@ -191,7 +191,7 @@ def test_a_paragraph_is_translated_sentence_by_sentence(translate: Translate, tm
         (["--top-k", "3", "--seed", "3"], "--top-k, --seed: has no effect without sampling"),
         (["--sampling-temperature", "1", "--n-best", "2"], "n-best 2: "),
         (["--markup", "--alignments", "x"], "--alignments: cannot be combined with --markup; leave one out"),
-        (["--paragraphs", "--n-best", "2"], "--paragraphs: cannot be combined with --n-best or --sampling-temperature"),
+        (["--paragraphs", "--n-best", "2"], "--n-best: cannot be combined with --paragraphs; leave one out"),
         (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory; make"),
@@ -253,6 +253,10 @@ def test_attention_plot_draws_each_line_by_its_number(translate: Translate, tmp_
 
 def test_attention_plot_is_bounded(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.cli.translate.MOST_PICTURES", 2)
-    code, _, err = translate("ab\nab\nab\nab\nab\n", "--pictures", str(tmp_path / "p"))
-    assert code == 0 and "warning: --pictures draws 2 lines; others are left out" in err
-    assert len(list((tmp_path / "p").glob("*.png"))) == 2
+    text = tmp_path / "text"
+    text.write_text("ab\n" * 5)
+    for shard, drawn in {"1/1": [1, 2], "2/3": [2], "3/3": []}.items():
+        folder = tmp_path / shard.replace("/", "-")
+        code, _, err = translate("", "--input", str(text), "--shard", shard, "--pictures", str(folder))
+        assert code == 0 and "warning: --pictures draws lines 1 to 2; others are left out" in err
+        assert sorted(path.name for path in folder.glob("*.png")) == [f"line-00{line}.png" for line in drawn]

@@ -104,7 +104,7 @@ class Parser(argparse.ArgumentParser):
         hints = [f"{word}: {hint}" for word in unknown for hint in self._settings(word) or nearest(word, known)]
         if "--model" in unknown:  # of the other commands
             places = " ".join(str(action.metavar) for action in self._actions if not action.option_strings)
-            hints = [f"give {places} without --model"]
+            hints = [f"give {places} without --model"] if places else []
         elif "--model" in self._option_string_actions and "--model" not in self._given:
             hints += [f"write --model {run}" for run in self._given[:1] if Path(run).is_dir()]
         problem = "; ".join([message, *hints, f"{self.prog} --help lists the options"])

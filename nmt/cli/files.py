@@ -77,7 +77,7 @@ def look_at(paths: Sequence[NamedPath]) -> None:
 
     Raises ConfigError for an output that is also an input, DataError for what cannot be read or written.
     """
-    refuse_overwriting(paths)
+    refuse_overwriting([NamedPath("standard input", "/dev/stdin"), *paths])
     problems: list[str] = []
     for each in paths:
         try:

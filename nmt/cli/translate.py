@@ -14,17 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from nmt.cli.command import Command
-from nmt.cli.files import (
-    NamedPath,
-    Output,
-    count_lines,
-    format_links,
-    open_outputs,
-    refuse_overwriting,
-    require_attention,
-    standard_input,
-    write_rows,
-)
+from nmt.cli.files import Output, count_lines, format_links, open_outputs, require_attention, standard_input, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Shard, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
@@ -89,23 +79,11 @@ def translate(
       nmt-translate --model runs/en-fr --input test.en --output test.hyp
       echo 'The old cat sleeps.' | nmt-translate --model runs/en-fr --n-best 3 --scores
     """
-    sampling: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = {key: value for key, value in sampling.items() if value is not None}
-    if sampling and sampling_temperature is None:
-        flags = ", ".join(f"--{key.replace('_', '-')}" for key in sampling)
-        raise ConfigError(f"{flags}: has no effect without sampling; add --sampling-temperature 1")
-    if shard and (input is None or not Path(input).is_file()):
-        raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
-    written = {"--output": output, "--alignments": alignments, "--attention": attention}
-    if input is None:
-        paths = [NamedPath(name, path, written=True) for name, path in written.items() if path]
-        refuse_overwriting([NamedPath("standard input", "/dev/stdin"), *paths])
     drawn = {"--alignments": alignments, "--attention": attention, "--pictures": pictures, "--markup": markup}
+    sampled = {"--sampling-temperature": sampling_temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
+    rest = {"--n-best": n_best > 1, "--paragraphs": paragraphs, "--shard": shard, "--input": input}
+    refuse_contradictions({**drawn, **sampled, **rest})
     require_attention(model, drawn)
-    if markup and (named := [name for name in ("--alignments", "--pictures") if drawn[name]]):
-        raise ConfigError(f"{', '.join(named)}: cannot be combined with --markup; leave one out")
-    if paragraphs and (n_best > 1 or sampling_temperature is not None):
-        raise ConfigError("--paragraphs: cannot be combined with --n-best or --sampling-temperature; leave one out")
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
@@ -118,7 +96,8 @@ def translate(
 
     translator = Translator.load(model, device, precision)
     if sampling_temperature is not None:
-        decoding = {"beam_size": 1, **decoding, "sampling": Sampling(sampling_temperature, **sampling)}
+        sampling = Sampling(sampling_temperature, top_k, top_p, Sampling.seed if seed is None else seed)
+        decoding = {"beam_size": 1, **decoding, "sampling": sampling}
     search = SearchOptions.from_config(translator.decoding, n_best=n_best, attention=any(drawn.values()), **decoding)
     typed = input is None and sys.stdin.isatty()
     begin, end = 0, count_lines(input)
@@ -143,16 +122,28 @@ def translate(
         )
         read = islice(with_prompt(lines) if typed else lines, begin, end)
         translations = translate_marked(watched, read, name, begin + 1) if markup else watched(read)
-        for number, translation in enumerate(translations, 1):
+        for number, translation in enumerate(translations, begin + 1):
             hypotheses = [*translation.hypotheses, *[MISSING] * (n_best - len(translation.hypotheses))]
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))
-            if pictures and number <= MOST_PICTURES:
-                draw(translation, data, Path(pictures) / f"line-{number:03}")
-            elif pictures and number == MOST_PICTURES + 1:
-                warnings.warn(f"--pictures draws {MOST_PICTURES} lines; others are left out", NmtWarning, stacklevel=2)
+            if pictures:
+                draw(translation, number, Path(pictures), data)
 
 
 main = Command(translate)
+
+
+def refuse_contradictions(options: Mapping[str, Any]) -> None:
+    """Raise ConfigError for options, by their flags, that contradict each other or need another input."""
+    given = [flag for flag, value in options.items() if value is not None and value is not False]
+    chosen = [flag for flag in ("--top-k", "--top-p", "--seed") if flag in given]
+    if chosen and "--sampling-temperature" not in given:
+        raise ConfigError(f"{', '.join(chosen)}: has no effect without sampling; add --sampling-temperature 1")
+    excluded = {"--markup": ("--alignments", "--pictures"), "--paragraphs": ("--n-best", "--sampling-temperature")}
+    for option, others in excluded.items():
+        if option in given and (named := [flag for flag in others if flag in given]):
+            raise ConfigError(f"{', '.join(named)}: cannot be combined with {option}; leave one out")
+    if "--shard" in given and not Path(options["--input"] or "").is_file():
+        raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
 
 
 def with_prompt(lines: Iterator[str]) -> Iterator[str]:
@@ -167,14 +158,16 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
         yield line
 
 
-def draw(translation: Translation, data: Data, stem: Path) -> None:
-    """Draw the attention of the best translation of a line as ``stem``.png and .svg; a blank line has no picture."""
-    if translation.attention is None or not translation.pieces:
-        return
-    from nmt.evaluation.figures.attention import write_attention  # noqa: PLC0415  (slow to import)
+def draw(translation: Translation, number: int, folder: Path, data: Data) -> None:
+    """Draw the attention of the best translation of line ``number`` of the input; a blank line has no picture."""
+    if number > MOST_PICTURES:
+        warnings.warn(f"--pictures draws lines 1 to {MOST_PICTURES}; others are left out", NmtWarning, stacklevel=2)
+    elif translation.attention is not None and translation.pieces:
+        from nmt.evaluation.figures.attention import write_attention  # noqa: PLC0415  (slow to import)
 
-    pieces, texts = (translation.source_pieces, translation.pieces), (translation.source, translation.text)
-    write_attention(stem, translation.attention, pieces, texts, (data.source_language, data.target_language))
+        pieces, texts = (translation.source_pieces, translation.pieces), (translation.source, translation.text)
+        languages = (data.source_language, data.target_language)
+        write_attention(folder / f"line-{number:03}", translation.attention, pieces, texts, languages)
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------------
