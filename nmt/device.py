@@ -78,7 +78,7 @@ def precision_of(name: str, device: torch.device) -> torch.dtype:
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the type of matrix products of training; ``auto`` is bf16 where the hardware has instructions for it.
 
-    Whether bf16 is faster, ``nmt.training.gradients`` measures.
+    Whether bf16 is faster, ``nmt.training.trial`` measures.
     """
     return precision_of(("bf16" if multiplies_bf16(device) else "fp32") if name == "auto" else name, device)
 

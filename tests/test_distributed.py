@@ -18,10 +18,10 @@ from nmt.messages import silent
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
+from nmt.training.gradients import Accumulation
 from nmt.training.reports import Log
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
-from nmt.training.update import Accumulation
 from nmt.training.validation import Measures, Validator
 from nmt.training.world import ONE_PROCESS, Machine, World, seed_apart
 from tests.models import NO_DROPOUT

@@ -12,8 +12,9 @@ from nmt.data.dataset import prepare
 from nmt.device import FORMATS
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
-from nmt.training.gradients import EagerGradients, GraphedGradients, Trial
+from nmt.training.gradients import EagerGradients, GraphedGradients
 from nmt.training.objective import TeacherForcing
+from nmt.training.trial import Trial
 from nmt.training.world import Machine
 from nmt.translation.searching import SearchOptions
 from tests.models import ATTENTIONS, NO_DROPOUT, SOURCE, SPECIALS, TARGET, VARIANTS, model_config, random_batch

@@ -10,9 +10,8 @@ from torch import Tensor
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
 from nmt.training import gradients
-from nmt.training.gradients import EagerGradients, GraphedGradients, filled_up
+from nmt.training.gradients import Accumulation, EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
-from nmt.training.update import Accumulation
 from nmt.training.world import Machine
 from tests import graphs_on_cpu
 from tests.models import ATTENTIONS, SPECIALS, VARIANTS, random_batch, small_model

@@ -18,7 +18,7 @@ from nmt.config.schema import (
     Sgd,
 )
 from nmt.errors import CheckpointError
-from nmt.training.update import build_optimizer, learning_rate, load_moments, saved_moments
+from nmt.training.optimizer import build_optimizer, learning_rate, load_moments, saved_moments
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_moments_that_do_not_fit_the_optimizer_are_refused(name: str, tensor: to
 
 
 def test_the_state_that_an_optimizer_has_before_its_first_step_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.training.update.build_optimizer", lambda parameters, _: torch.optim.Adagrad(parameters))
+    monkeypatch.setattr("nmt.training.optimizer.build_optimizer", lambda parameters, _: torch.optim.Adagrad(parameters))
     parameter = nn.Parameter(torch.ones(3))
     restored = torch.optim.Adagrad([nn.Parameter(torch.ones(3))])
     optimizer = torch.optim.Adagrad([parameter])

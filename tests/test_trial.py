@@ -21,7 +21,8 @@ from nmt.device import format_of, name_of, resolve_precision
 from nmt.fast.teacher_forcing import FastTraining
 from nmt.files import write_json
 from nmt.model import Memory, Network, Seq2Seq, build_model
-from nmt.training.gradients import GraphedGradients, Trial, choose_kernels, choose_precision, judge
+from nmt.training.gradients import GraphedGradients
+from nmt.training.trial import Trial, choose_kernels, choose_precision, judge
 from nmt.training.world import ONE_PROCESS, Machine, World, in_turn
 from tests import graphs_on_cpu
 from tests.models import VARIANTS
@@ -100,7 +101,7 @@ def install(monkeypatch: pytest.MonkeyPatch, kind: type[FastTraining]) -> None:
         return kind(model, attention_gradients=attention_gradients) if kernels == "auto" else model
 
     monkeypatch.setattr(fast, "training", training)
-    monkeypatch.setattr("nmt.training.gradients.TRIED", ("cpu",))
+    monkeypatch.setattr("nmt.training.trial.TRIED", ("cpu",))
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_auto_is_what_makes_the_faster_step(
 def test_a_gpu_and_a_name_need_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     trial = Timed(monkeypatch, BF16, FASTER)
     monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: True)
-    monkeypatch.setattr("nmt.training.gradients.name_of", str)
+    monkeypatch.setattr("nmt.training.trial.name_of", str)
     assert chosen(trial, "auto", GPU) == "bf16"
     assert chosen(trial, "fp32") == "fp32"
     assert not trial.measured

@@ -31,8 +31,8 @@ from nmt.runs.directory import (
     refuse_other_parts,
 )
 from nmt.training.checkpointing import is_finished, refuse_fewer_updates
-from nmt.training.gradients import Trial, choose_precision
 from nmt.training.progress import Progress
+from nmt.training.trial import Trial, choose_precision
 from nmt.training.world import set_up
 
 Options = tuple[str, ...]

@@ -23,9 +23,9 @@ from nmt.runs import directory
 from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unshared
 from nmt.runs.directory import RunDirectory
 from nmt.runs.log import cut_metrics, read_metrics
+from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
-from nmt.training.update import load_moments, saved_moments
 from nmt.training.world import Machine, World, on_writer, share_tensors
 
 
@@ -45,13 +45,14 @@ class Checkpointing:
     log: Log
 
     def save(self, progress: Progress) -> None:
-        """Save ``last``, unless the weights are not finite.
+        """Save ``last``, unless the weights are not finite or the last update was skipped: then it keeps the weights
+        from before the skipped updates. A finished run is saved in any case.
 
         On the same machine a resumed run equals, bit for bit, one that never stopped: ``last`` has the weights, the
         moments of the optimizer, the states of the random generators, and ``progress``, which has the position in the
         data, the scale of the learning rate, and the best and the kept checkpoints.
         """
-        if not self.machine.world.writes:
+        if not self.machine.world.writes or (progress.skipped_in_a_row and not progress.finished(self.training)):
             return
         if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             self.log.say(Caution(f"update {progress.update}: the weights are not finite and are not saved"))

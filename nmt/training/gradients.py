@@ -1,31 +1,26 @@
-"""The gradients of a batch, computed eagerly or on a GPU by replaying a recorded CUDA graph; the precision and the
-kernels that compute them, chosen by a trial.
+"""The gradients of a batch, computed eagerly or on a GPU by replaying a recorded CUDA graph; their sum over an update.
 
 A small network keeps a GPU waiting for the CPU to start its kernels, thousands a batch. A CUDA graph starts them all at
 once, but repeats exactly what was recorded: the same shapes, in the same memory. So batches are filled up to few
 shapes, and each shape that comes a second time is recorded.
 """
 
-import math
-from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from nmt import fast
-from nmt.config import Config
-from nmt.data.batching import ROWS, Batch, Position, Specials, training_batches
-from nmt.data.dataset import PreparedData
-from nmt.device import FORMATS, autocast, format_of, name_of, out_of_memory, release_freed_memory, timed
-from nmt.messages import Caution, Say, progress_bar
+from nmt.data.batching import ROWS, Batch, Specials
+from nmt.device import autocast, out_of_memory, release_freed_memory
+from nmt.errors import CheckpointError
+from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
-from nmt.training.objective import Loss, Objective, objective_of
-from nmt.training.world import FP32, Machine
+from nmt.training.objective import Loss, Objective
+from nmt.training.progress import Progress
+from nmt.training.world import Machine
 
 SENTENCES = ROWS
 """Batches are filled up with empty sentences to a multiple of this number."""
@@ -49,17 +44,14 @@ class EagerGradients:
         self.precision = machine.precision
         self._resets = 0
 
-    def loss(self, batch: Batch, update: int = 0) -> Loss:
+    def loss(self, batch: Batch, updates_before: int = 0) -> Loss:
         """Compute the objective of a batch that is on the device."""
         with autocast(self.device, self.precision):
-            return self.objective(self.network, batch, update)
+            return self.objective(self.network, batch, updates_before)
 
-    def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
-        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum.
-
-        ``update``: the number of updates made before.
-        """
-        loss = self.loss(batch.to(self.device), update)
+    def __call__(self, batch: Batch, tokens: int, updates_before: int = 0) -> Tensor:
+        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum."""
+        loss = self.loss(batch.to(self.device), updates_before)
         (loss.objective / tokens).backward()
         return loss.likelihood
 
@@ -97,7 +89,7 @@ class GraphedGradients:
         for parameter in eager.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
-    def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
+    def __call__(self, batch: Batch, tokens: int, updates_before: int = 0) -> Tensor:
         """See ``EagerGradients``; what is recorded is the same at every update. Out of memory, forget all recordings:
         the next batches need the memory that these hold."""
         try:
@@ -192,125 +184,99 @@ def gradients_on(model: Seq2Seq, objective: Objective, specials: Specials, machi
     return GraphedGradients(eager, specials) if recorded else eager
 
 
-# --- the choice of precision and kernels by a trial of training steps -------------------------------------------------
+class Accumulation:
+    """Adds up what the batches of an update, in all processes, change in a model: gradients, and moving averages.
 
-BF16 = torch.bfloat16
-MARGIN = 1.1
-"""How many times as fast as in fp32 a step in bf16 must be: brief measurements are off by some per cent."""
-TRIED = ("cuda",)
-"""Types of devices whose fast kernels are tried; those of CPUs are tested wherever the tests run."""
-TOLERANCES = {FP32: 1e-3, BF16: 0.5}
-"""Largest relative errors of the loss and of the gradient of a parameter; those of correct kernels in bf16 reach 0.25
-in tiny networks."""
-SMALL = 1e-4
-"""The share of the norm of all values that the error of a smaller one is measured against."""
+    Gradients in fp32 are summed in float64: sums in fp32 depend on their order, so on the number of processes, and Adam
+    enlarges the difference where a gradient is small. Those of narrower types are summed in fp32, which the parameters
+    of a single process do themselves; a single batch needs no sum.
 
-Values = dict[str, Tensor]
-"""The loss per token, and the gradient of each parameter."""
-
-
-class Trial:
-    """Training steps with copies of the untrained network, on the first batch of training.
-
-    The copies have no dropout, and noise on their parameters: a zero, such as the first bias, would hide mistakes.
-    Scheduled sampling is left out: it chooses words by the network's own outputs, of which rounding may change one.
+    ``DistributedDataParallel`` wraps the forward pass of one module and cannot repeat a batch that one process had no
+    memory for.
     """
 
-    def __init__(self, model: Seq2Seq, config: Config, prepared: PreparedData) -> None:
-        self.model, self.specials = model, Specials.of(prepared.tokenizers)
-        training = config.training.model_copy(update={"scheduled_sampling": None})
-        batches = training_batches(prepared.train, self.specials, training.batch_tokens, seed=1, position=Position())
-        _, self.batch = next(batches)
-        self.objective = partial(objective_of, config.model.attention, training)
+    def __init__(self, model: nn.Module, machine: Machine, batches: int = 1) -> None:
+        self.parameters = list(model.parameters())
+        self.averages = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+        """What a batch changes beside gradients: the moving average of REINFORCE's rewards."""
+        self.world = machine.world
+        exact = machine.precision != torch.bfloat16
+        self.total: Tensor | None = None
+        """One parameter after another; allocated once, so that no update runs out of memory here."""
+        if self.world.size > 1 or (batches > 1 and exact):
+            size, device = sum(map(torch.numel, self.parameters)), self.parameters[0].device
+            self.total = torch.zeros(size, dtype=torch.float64 if exact else torch.float32, device=device)
+        self._before: list[Tensor] = []
 
-    def step(self, machine: Machine) -> tuple[Values, float]:
-        """Make a step; return its values and the seconds that it takes. No random number of this process is drawn."""
-        device, tokens = machine.device, self.batch.target_tokens
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(1)
-            model = deepcopy(self.model).eval().to(device)
-            with torch.no_grad():
-                for parameter in model.parameters():
-                    bound = 1 / max(parameter.shape[-1:], default=1) ** 0.5
-                    parameter.add_(torch.empty(parameter.shape).uniform_(-bound, bound).to(device))
-            compute = gradients_on(model, self.objective(model, self.specials), self.specials, machine)
-            found, seconds = list[Tensor](), math.inf
+    def forward_backward(
+        self, gradients: Gradients, batches: Sequence[Batch], tokens: int, progress: Progress, say: Say
+    ) -> tuple[Tensor, bool]:
+        """Add up the gradients of the batches of all processes, divided by ``tokens``; while a process has too little
+        memory for its own batches, begin again with their halves, in all processes.
 
-            def one_step(batch: Batch) -> None:
-                found.append(compute(batch, tokens))
-
-            # the first is computed eagerly, a CUDA graph is recorded with the second and replayed with the last
-            other = self.batch.map(lambda tensor: tensor[:1].expand_as(tensor).contiguous())
-            for batch in map(compute.prepared, (other, other, self.batch)):
-                compute.reset()
-                torch.manual_seed(1)  # the same noise for all machines
-                seconds = min(seconds, timed(partial(one_step, batch), device))
-        values = {"the loss": found[-1] / tokens}
-        values |= {f"the gradient of {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
-        return {name: each.detach().double() for name, each in values.items()}, seconds
-
-    def disagreement(self, machine: Machine) -> str | None:
-        """Compare the fast kernels, in fp32, which shows small mistakes, and in the precision of training, with the
-        plain ones in fp32; return what differs by more than rounding."""
-        exact, _ = self.step(replace(machine, precision=FP32, kernels="plain"))
-        for precision in dict.fromkeys((FP32, machine.precision)):
-            found, _ = self.step(replace(machine, precision=precision))
-            if (problem := judge(exact, found, precision)) is not None:
-                return problem
-        return None
-
-
-def judge(exact: Values, found: Values, precision: torch.dtype) -> str | None:
-    """Return the first value whose error is beyond the tolerance; None if all are close."""
-    whole = torch.stack([value.norm() for value in exact.values()]).norm()
-    for name, value in exact.items():
-        error = float((found.get(name, 0.0) - value).norm() / torch.maximum(value.norm(), SMALL * whole))
-        if not error <= TOLERANCES[precision]:  # nor NaN
-            most = f"more than {TOLERANCES[precision]:g}"
-            return f"in {format_of(precision)} {name} has a relative error of {error:.2g}, {most}"
-    return None
-
-
-def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], trial: Trial, say: Say) -> Machine:
-    """Choose the precision of this ``name``, the same in all processes.
-
-    ``auto`` is bf16 on a GPU that multiplies bf16 matrices, and on a processor that does if a training step is clearly
-    faster than in fp32. A run that continues keeps the precision with which it was ``begun``, by its manifest, on this
-    device: another measurement might end otherwise. A new run has an empty manifest.
-    """
-    measured = ""
-    if name == "auto" and begun.get("device") == name_of(machine.device):
-        machine = replace(machine, precision=FORMATS.get(begun.get("precision", ""), machine.precision))
-    elif name == "auto" and machine.precision == BF16 and machine.device.type == "cpu":
-        (_, fp32), (_, bf16) = (trial.step(replace(machine, precision=precision)) for precision in (FP32, BF16))
-        machine = replace(machine, precision=BF16 if fp32 > MARGIN * bf16 else FP32)
-        measured = f", by measurement: a training step takes {fp32:.3f} s in fp32, {bf16:.3f} s in bf16"
-    if name == "auto" and machine.world.any(machine.precision == FP32):
-        machine = replace(machine, precision=FP32)
-    if measured:
-        say(f"precision: {format_of(machine.precision)}{measured}")
-    return machine
-
-
-def choose_kernels(machine: Machine, trial: Trial, say: Say) -> Machine:
-    """Choose the plain kernels, with a warning, if the fast ones fail on the device of any process.
-
-    A lack of memory is no failure: the plain kernels need more than the fast ones, and training halves its batches.
-    """
-    problem = None
-    if machine.kernels == "auto" and machine.device.type in TRIED:
-        with progress_bar("trying the fast kernels", None, "batches"):
+        Halved batches have the same gradients except for dropout, which is sampled again. Returns the negative
+        log-likelihood of all batches, and whether they were halved. Raises CheckpointError if memory is too small for
+        single pairs.
+        """
+        halved = False
+        self.begin()
+        while True:
+            nll, fits = torch.zeros((), dtype=torch.float64), True
             try:
-                problem = trial.disagreement(machine)
+                for batch in batches:
+                    nll = nll + gradients(batch, tokens, progress.update)
+                    self.add()
             except (RuntimeError, MemoryError) as error:
-                if out_of_memory(error):
-                    say(Caution("warning: kernels: out of memory in the trial of the fast ones; they are used untried"))
-                else:  # as Triton reports it, over several lines
-                    problem = next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
-    problems = [each for each in machine.world.gather(problem, patiently=True) if each]
-    if not problems:
-        return machine
-    problem = f"a batch by the fast ones is not that by the plain ones ({'; '.join(problems)})"
-    result = "training takes the plain ones, which are slower; with kernels: plain translation does, too"
-    say(Caution(f"warning: kernels: {problem}; {result}"))
-    return replace(machine, kernels="plain")
+                if not out_of_memory(error):
+                    raise
+                fits = False
+            if not self.world.any(not fits):
+                self.finish()
+                return self.world.sum(nll), halved
+            gradients.reset()
+            self.undo()
+            torch.cuda.empty_cache()
+            largest = max(self.world.gather(max(len(batch.source) for batch in batches)))
+            if largest == 1:
+                remedy = "start again with a lower data.filter.max_pieces or a smaller model"
+                raise CheckpointError(f"{progress.place}: out of memory with a single pair; {remedy}")
+            batches, halved = [half for batch in batches for half in batch.halves()], True
+            problem = f"{progress.place}: out of memory with {largest} pairs; retrying in halves"
+            say(Caution(f"{problem} (a smaller training.batch_tokens avoids this)"))
+
+    def begin(self) -> None:
+        """Begin an update."""
+        self._before = [average.clone() for average in self.averages]
+
+    def add(self) -> None:
+        """Move the gradients of a batch into the sum."""
+        for parameter, part in self._parts():
+            if parameter.grad is not None:
+                part.add_(parameter.grad.flatten())
+                parameter.grad.zero_()
+
+    def undo(self) -> None:
+        """Forget all batches since :meth:`begin`; the parameters' own gradients are left to ``Gradients.reset``."""
+        if self.total is not None:
+            self.total.zero_()
+        for average, old in zip(self.averages, self._before, strict=True):
+            average.copy_(old)
+
+    def finish(self) -> None:
+        """Write the sum over all processes into the parameters' gradients, and change averages by the mean change."""
+        if self.world.size > 1:
+            for average, old in zip(self.averages, self._before, strict=True):
+                average.copy_(old + self.world.sum(average - old) / self.world.size)
+        if self.total is not None:
+            self.world.sum(self.total)
+            for parameter, part in self._parts():
+                if parameter.grad is None:
+                    parameter.grad = torch.empty_like(parameter)
+                parameter.grad.copy_(part.view_as(parameter))
+            self.total.zero_()
+
+    def _parts(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
+        """Each parameter with its part of the sum."""
+        if self.total is None:
+            return iter(())
+        return zip(self.parameters, self.total.split([each.numel() for each in self.parameters]), strict=True)

@@ -42,11 +42,11 @@ class Objective(Protocol):
     def recordable(self) -> bool:
         """Whether a CUDA graph may repeat it: all batches of a shape take the same operations, at every update."""
 
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+    def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
         """Compute the sums of the loss over a batch that is on the network's device. They are divided by the real
         target tokens of all batches of an update.
 
-        ``update``: the number of updates made before; a loss that changes in training is a function of it.
+        A loss that changes in training is a function of ``updates_before``, the number of updates already made.
         """
 
 
@@ -58,7 +58,7 @@ class TeacherForcing:
     attention_gradients: bool = False
     recordable: ClassVar[bool] = True
 
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+    def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
         """See ``Objective``."""
         readouts, attention = network.unroll(batch.target_input, self.memory(network, batch))
         return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing), attention)
@@ -102,7 +102,7 @@ class Reinforce(TeacherForcing):
     MOVING = 0.1
     """Share of the newest reward in the moving average, as Xu et al."""
 
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+    def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
         """See ``Objective``; this updates the baseline."""
         memory = with_noise(network.encode(batch.source, batch.source_lengths), batch)
         readouts, probabilities = network.unroll(batch.target_input, memory)
@@ -167,9 +167,9 @@ def with_noise(memory: Memory, batch: Batch) -> NoisyMemory:
 # --- scheduled sampling: the decoder learns on its own outputs, too (Bengio et al. 2015) ------------------------------
 
 
-def reference_share(k: float, update: int) -> float:
-    """epsilon_i: the probability of a reference in the decoder's input after ``update`` updates (section 2.4)."""
-    return k / (k + math.exp(min(update / k, 700)))
+def reference_share(k: float, updates: int) -> float:
+    """epsilon_i: the probability of a reference in the decoder's input after this number of updates (section 2.4)."""
+    return k / (k + math.exp(min(updates / k, 700)))
 
 
 @dataclass(frozen=True)
@@ -194,12 +194,12 @@ class ScheduledSampling:
         """See ``Objective``."""
         return self.inner.attention_gradients
 
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+    def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
         """See ``Objective``. While the share is 1 the inner objective is computed, and nothing is drawn."""
-        share = reference_share(self.config.k, update)
+        share = reference_share(self.config.k, updates_before)
         if share < 1:
             batch = replace(batch, target_input=self.inputs(network, batch, share))
-        return self.inner(network, batch, update)
+        return self.inner(network, batch, updates_before)
 
     @torch.no_grad()
     def inputs(self, network: Network, batch: Batch, share: float) -> Tensor:
@@ -246,9 +246,9 @@ class GuidedAttention:
         """See ``Objective``."""
         return self.inner.recordable
 
-    def __call__(self, network: Network, batch: Batch, update: int = 0) -> Loss:
+    def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
         """See ``Objective``."""
-        loss = self.inner(network, batch, update)
+        loss = self.inner(network, batch, updates_before)
         assert loss.attention is not None and batch.links is not None, "a configuration without them is refused"
         return replace(loss, objective=loss.objective + self.weight * links_guide(loss.attention, batch.links))
 

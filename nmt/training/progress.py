@@ -192,9 +192,9 @@ class Progress:
         return self.update % training.log_every == 0 or self.complete(training)
 
     def save_due(self, training: Training) -> bool:
-        """Whether ``last`` is to be saved without a validation; never between skipped updates."""
+        """Whether ``last`` is to be saved without a validation."""
         due = training.save_every is not None and self.update % training.save_every == 0
-        return due and not self.skipped_in_a_row and not self.validation_due(training)
+        return due and not self.validation_due(training)
 
     def complete(self, training: Training) -> bool:
         """Whether all updates are done."""

@@ -22,9 +22,9 @@ from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.runs.loading import start
 from nmt.runs.log import best_validation, read_metrics
 from nmt.training.checkpointing import create_run, facts_of, find_run, refuse_unequal, reopen_run
-from nmt.training.gradients import Trial, choose_kernels, choose_precision
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
+from nmt.training.trial import Trial, choose_kernels, choose_precision
 from nmt.training.validation import Measures
 from nmt.training.world import ONE_PROCESS, Machine, World, in_turn, on_writer, set_up, share_tensors
 from nmt.translation.translator import CheckStop

@@ -15,11 +15,11 @@ from nmt.errors import CheckpointError, Stopped
 from nmt.messages import Caution, progress_bar
 from nmt.model import Seq2Seq
 from nmt.training.checkpointing import Checkpointing
-from nmt.training.gradients import gradients_on
+from nmt.training.gradients import Accumulation, gradients_on
 from nmt.training.objective import objective_of
+from nmt.training.optimizer import build_optimizer, learning_rate
 from nmt.training.progress import Extent, Progress, Update
 from nmt.training.reports import Log
-from nmt.training.update import Accumulation, build_optimizer, learning_rate
 from nmt.training.validation import Measures, Validator
 from nmt.training.world import Machine, seed_apart, stop_together
 from nmt.translation.translator import CheckStop, never_stop
@@ -56,7 +56,7 @@ class Trainer:
 
     def fit(self, check_stop: CheckStop = never_stop) -> None:
         """Train until finished, or until ``check_stop`` raises Stopped in one of the processes, between two updates or
-        two validation batches; ``last`` is saved in either case.
+        two validation batches; ``last`` is saved in either case, as :meth:`Checkpointing.save` allows.
 
         Raises CheckpointError if too many consecutive updates have no finite gradient.
         """
@@ -122,9 +122,7 @@ class Trainer:
         self.progress = before.judged(result.merit(self.training.validation.metric), self.training)
         self.log.validation(self.progress, result, self.extent, best=self.progress.best is not before.best)
         self.checkpointing.save_best(before, self.progress)
-        # while updates are skipped, ``last`` keeps the weights from before them
-        if not self.progress.skipped_in_a_row or self.progress.finished(self.training):
-            self.save()
+        self.save()
 
     # --- its parts ----------------------------------------------------------------------------------------------------
 

@@ -20,11 +20,11 @@ from nmt.data.dataset import prepare
 from nmt.device import keep_freed_memory, resolve_device, resolve_precision, synchronize
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
-from nmt.training.gradients import GraphedGradients, filled_up, gradients_on
+from nmt.training.gradients import Accumulation, GraphedGradients, filled_up, gradients_on
 from nmt.training.objective import teacher_forcing
+from nmt.training.optimizer import build_optimizer
 from nmt.training.reports import Log
 from nmt.training.trainer import Trainer
-from nmt.training.update import Accumulation, build_optimizer
 from nmt.training.validation import Measures
 from nmt.training.world import Machine
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch.nn import functional
 
 from nmt.config import Config
 from nmt.data.batching import Batch, Position
-from nmt.errors import CheckpointError
+from nmt.errors import CheckpointError, Stopped
 from nmt.messages import shown_on
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run
@@ -198,6 +199,16 @@ def test_training_that_only_fails_is_ended(make: Make) -> None:
     for line in trainer.checkpointing.run.metrics.read_text().splitlines():  # JSON knows no NaN
         record = json.loads(line, parse_constant=pytest.fail)
         assert record["split"] == "validation" or (record["loss"] is None and record["gradient_norm"] is None)
+
+
+def test_a_stop_between_skipped_updates_keeps_the_last_that_trains(make: Make) -> None:
+    trainer = make(updates=9, save_every=1, validation={"every": 9})
+    spoil(trainer, not_finite(KINDS[1]), range(4, 10))
+    with pytest.raises(Stopped):
+        trainer.fit(Mock(side_effect=[None] * 6 + [Stopped]))
+    assert trainer.progress.update == 6 and trainer.checkpointing.run.training("last").state["update"] == 3
+    trainer.fit()
+    assert trainer.checkpointing.run.training("last").state["update"] == 9, "a finished run is complete"
 
 
 def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:

@@ -1,4 +1,4 @@
-"""The ``training`` section. ``nmt.training.update`` builds its optimizers."""
+"""The ``training`` section. ``nmt.training.optimizer`` builds its optimizers."""
 
 from typing import Annotated, Literal
 
