@@ -48,6 +48,12 @@ def test_spans_are_found(text: str, spans: list[str]) -> None:
     assert sorted(EVERY.hide(text).spans.values()) == spans
 
 
+def test_a_number_within_a_word_is_not_the_span() -> None:
+    hidden = EVERY.hide("v1.2 2 files", "2 fichiers v1.2")
+    [placeholder] = hidden.spans
+    assert hidden.texts == [f"v1.2 {placeholder} files", f"{placeholder} fichiers v1.2"]
+
+
 @given(PARTS, PARTS, st.booleans())
 def test_a_pair_has_the_placeholders_of_its_translation_or_none(one: list[str], other: list[str], alike: bool) -> None:
     pair = "".join(one), "".join(one[::-1] if alike else other)
@@ -101,6 +107,8 @@ def test_training_reads_placeholders_and_the_other_splits_keep_their_text(tmp_pa
     for source, target in [*pairs_of(prepared.train)[:9], *pairs_of(prepared.validation)]:
         assert [each in source for each in ids[0]] == [each in target for each in ids[1]]
         assert len({*source} & {*ids[0]}) == 3
+    other = prepare(config(tmp_path, {"type": "character"}, protect=["braces"]))
+    assert {len({*source} & {*ids[0]}) for source, _ in pairs_of(other.train)[:9]} == {1}, "encoded again"
     [refused] = config(tmp_path, {"type": "word"}, protect=["number"]).contradictions()
     assert str(refused) == "data.protect: needs pieces within words; leave it out, or use another tokenizer.type"
     TOKENIZERS.save(tmp_path)
@@ -109,6 +117,16 @@ def test_training_reads_placeholders_and_the_other_splits_keep_their_text(tmp_pa
         DataError, match=r"^data.protect: the source tokenizer has no pieces U.E000 to U.E009; learn one"
     ):
         prepare(config(tmp_path, {"type": "given", **files}, protect=["number"]))
+
+
+def test_words_of_a_tenth_of_the_training_pairs_become_placeholders(tmp_path: Path) -> None:
+    pairs = [Pair(f"word{number} said", f"said word{number}") for number in range(300)]
+    write(tmp_path, train=pairs, validation=pairs, test=pairs)
+    prepared = prepare(config(tmp_path, {"type": "character"}, protect=["url"]))
+    ids = {prepared.tokenizers.source.piece_id(each) for each in PLACEHOLDERS}
+    train, validation = (pairs_of(split) for split in (prepared.train, prepared.validation))
+    assert 10 < sum(bool(ids & {*source}) for source, _ in train) < 60
+    assert not any(ids & {*source} for source, _ in validation)
 
 
 def test_a_report_reads_placeholders_and_has_no_engine(tmp_path: Path) -> None:

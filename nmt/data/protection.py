@@ -65,21 +65,28 @@ class Protection:
             return Hidden(texts)
         clean = [text.translate(STRAY) for text in texts]
         found = [self._token.findall(text) for text in clean]
-        hidden, others = ([span for span, _ in side if span] for side in (found[0], found[-1]))
+        hidden, others = ([(1, span) for span, _ in side if span] for side in (found[0], found[-1]))
         if Counter(hidden) != Counter(others):
             return Hidden(clean, differ=True)
+        if not hidden and not share:
+            return Hidden(clean)
         choice = random.Random(clean[0])
         order = choice.sample(PLACEHOLDERS, len(PLACEHOLDERS))
         if choice.random() < share:
             ours, theirs = (Counter(word for _, word in side) for side in (found[0], found[-1]))
             once = [word for word in ours if ours[word] == theirs[word] == 1 and len(word) >= SHORTEST]
-            hidden += choice.sample(once, min(len(once), choice.randint(1, MOST_WORDS)))
-        spans = dict(zip(order, hidden, strict=False))
+            hidden += [(2, word) for word in choice.sample(once, min(len(once), choice.randint(1, MOST_WORDS)))]
+        chosen = [*zip(order, hidden, strict=False)]
 
         def replaced(text: str) -> str:
-            left = defaultdict[str, list[str]](list)
-            for placeholder, span in spans.items():
-                left[span].append(placeholder)
-            return self._token.sub(lambda token: left[token[0]].pop(0) if left[token[0]] else token[0], text)
+            left = defaultdict[tuple[int | None, str], list[str]](list)
+            for placeholder, found in chosen:
+                left[found].append(placeholder)
 
-        return Hidden([replaced(text) for text in clean], spans)
+            def of(token: re.Match[str]) -> str:
+                same = left[token.lastindex, token[0]]  # the group tells the span 0 from that in the word v2.0
+                return same.pop(0) if same else token[0]
+
+            return self._token.sub(of, text)
+
+        return Hidden([replaced(text) for text in clean], {placeholder: span for placeholder, (_, span) in chosen})

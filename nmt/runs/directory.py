@@ -179,7 +179,7 @@ COURSE = (
 )
 """Those that a person may change in the course of training."""
 PARTS = ("", "encoder.", "decoder.")
-TAKEN_OVER = ("tokenizer", "model", "data.reverse_source")
+TAKEN_OVER = ("tokenizer", "model", "data.reverse_source", "data.protect")
 OWN = ("tokenizer.dropout", "model.attention", "model.initialization", *(f"model.{part}dropout" for part in PARTS))
 """Keys, or sections of them, that must be those of the other run, and those in them that need not be."""
 
