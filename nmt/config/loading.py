@@ -198,7 +198,8 @@ def parse_yaml(text: str, name: str) -> Any:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         what = "" if isinstance(error, ConstructorError) else "not YAML: "
-        advice = "; indent with spaces" if "'\\t' that cannot start" in str(error.problem) else ""
+        tab = "'\\t' that cannot start" in str(error.problem)
+        advice = "; indent with spaces" if tab else "; configs/small.yaml is an example" if what else ""
         raise ConfigError(f"{name}: {place}{what}{error.problem}{advice}") from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise ConfigError(f"{name}: a value cannot be read: {error}") from None
