@@ -32,9 +32,10 @@ from nmt.translation.searching import (
 )
 from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
-from nmt.translation.watching import EMPTY, SEVERAL, TOO_SHORT, LostText, joined, sentences
+from nmt.translation.watching import EMPTY, SEVERAL, TOO_SHORT, LostText, joined, sentences, translate_watched
 from tests.small_run import config, train
 from tests.small_translator import ATTENTIONS, LINES, TOKENIZERS, network, translator_of
+from tests.test_protection import EVERY, HIDING
 
 GREEDY = SearchOptions(beam_size=1, batch_tokens=400)
 BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4)
@@ -273,6 +274,7 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
         ("¿Cómo estás? ¡Bien!", 2),
         ("猫が眠る。「犬が吠える。」", 2),
         ("« Oui. » Il part… It is. Am 3. Mai? - No", 5),
+        ('„Nein.“ Dann ging er. "Go." Then: "I am 42." She left.', 5),
         ("The cat sleeps.", 1),
         ("Mr. Smith of the U.S. Army pays 3.50 euros.", 1),
         ("the old cat sleeps . the dog barks .", 1),
@@ -281,7 +283,7 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_sentences_are_split(line: str, count: int) -> None:
-    found = sentences(line)
+    found = sentences(line, EVERY)
     assert len(found) == count and "".join(found) == line
 
 
@@ -292,12 +294,19 @@ def translated(source: str, text: str, read: int, written: int) -> Translation:
 def test_sentences_are_joined_as_the_target_is_written() -> None:
     parts = [translated("猫。", "A.", 2, 2), translated("犬。", "B.", 2, 2)]
     for between in (" ", ""):
-        for gap, kept in (("", between), (" ", between), ("  ", "  ")):
+        for gap, kept in (("", between), (" ", between), ("  ", "  "), ("\r ", "  ")):
             assert joined(f" 猫。{gap}犬。", [f"猫。{gap}", "犬。"], parts, between).text == f" A.{kept}B."
 
 
+def test_a_paragraph_keeps_its_spans_and_stays_one_line() -> None:
+    translator, parts = translator_of(network(tokenizers=HIDING), HIDING), ['abc <i x="A. B">.', 'A <i x="B! C. D">']
+    line, options = "\r" + "\r ".join(parts), SearchOptions.from_config(translator.decoding)
+    [found] = translate_watched(translator, [line], options, source="x", between="")
+    assert found.text == " " + "  ".join(translator.translate(part).text for part in parts)
+
+
 def test_each_sign_names_its_lines() -> None:
-    lost = LostText()
+    lost = LostText(EVERY)
     for number in range(1, 13):
         lost.add(number, translated("The cat sleeps. The dog barks.", "ok", 8, 7))
     lost.add(13, translated("a line", " ", 3, 1))

@@ -55,6 +55,10 @@ class Protection:
         spans = "|".join(PATTERNS[kind] for kind in self.kinds)
         return re.compile("|".join([*map(re.escape, self.tags), f"({spans})", r"(\w+)"]))
 
+    def inside(self, text: str) -> set[int]:
+        """Return the places inside spans of a text, where it must not be split."""
+        return {place for token in self._token.finditer(text) for place in range(token.start(1) + 1, token.end(1))}
+
     def hide(self, *texts: str, share: float = 0.0) -> Hidden:
         """Hide the spans of a text to translate, or of both sides of a pair, if these have the same spans.
 

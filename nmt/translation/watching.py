@@ -12,6 +12,7 @@ from itertools import tee
 
 import torch
 
+from nmt.data.protection import Protection
 from nmt.errors import NmtWarning
 from nmt.evaluation.alignment import without_end
 from nmt.messages import UNSEEN, progress_bar
@@ -20,10 +21,10 @@ from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import Translator
 
 BREAK = re.compile(
-    r"(?:[!?…]|(?<!\b\w)(?<!\b[A-Z][a-z])(?<!\b\d\d)(?<!\bMrs)(?<!\bMme)(?<!\bProf)\.)"
-    r"(?:\s?[»”]|[\"'’)\]])*\s+(?=(?:[\"'“‘«„(\[¿¡–—-]\s?)*(\w))|[。！？][」』”’）]*\s*(?=[「『“‘（]*(\w))"
+    r"(?:[!?…]|(?<!\b\w)(?:\.(?=\s?[»”]|[\"“])|(?<!\b[A-Z][a-z])(?<!\b\d\d)(?<!\bMrs)(?<!\bMme)(?<!\bProf)\.))"
+    r"(?:\s?[»”]|[\"'’“)\]])*\s+(?=(?:[\"'“‘«„(\[¿¡–—-]\s?)*(\w))|[。！？][」』”’）]*\s*(?=[「『“‘（]*(\w))"
 )
-"""The end of a sentence, up to the next. A point after an initial (U.S.), a title (Mr.) or a small number ends none."""
+"""The end of a sentence, up to the next. Initials (U.S.) have none, titles (Mr.) and small numbers only in quotes."""
 SHORT, LEAST = 4, 8
 """A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
 MOST_NAMED = 10
@@ -34,9 +35,10 @@ EMPTY = "the translation is empty"
 TOO_SHORT = f"the translation has less than 1/{SHORT} of the pieces of the line"
 
 
-def sentences(line: str) -> list[str]:
-    """Split a line into its sentences, each with the white space behind it; a small letter begins none."""
-    ends = [found.end() for found in BREAK.finditer(line) if not (found[1] or found[2]).islower()]
+def sentences(line: str, protection: Protection) -> list[str]:
+    """Split a line outside spans into sentences, each with the white space behind it; a small letter begins none."""
+    found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
+    ends = sorted(found - protection.inside(line))
     return [line[begin:end] for begin, end in zip([0, *ends], [*ends, len(line)], strict=True)]
 
 
@@ -57,19 +59,20 @@ def joined(line: str, parts: Sequence[str], translations: Sequence[Translation],
     attention = torch.block_diag(*blocks).numpy() if blocks else None
     log_probability = sum(each.hypotheses[0].log_probability for each in translations)
     score = sum(each.score for each in translations)
+    text = text.replace("\r", " ").replace("\n", " ")
     return Translation(line, read, [TranslatedHypothesis(text, log_probability, score, written, attention)])
 
 
 class LostText:
     """The lines whose translation seems to lack text, by the sign of it."""
 
-    def __init__(self) -> None:
-        self._lines: defaultdict[str, list[int]] = defaultdict(list)
+    def __init__(self, protection: Protection) -> None:
+        self._protection, self._lines = protection, defaultdict[str, list[int]](list)
 
     def add(self, number: int, translation: Translation) -> None:
         """Look at the translation of the line of this number."""
         read, written = len(translation.source_pieces), len(translation.pieces)
-        if len(sentences(translation.source)) > 1:
+        if len(sentences(translation.source, self._protection)) > 1:
             self._lines[SEVERAL].append(number)
         if read and not translation.text.strip():
             self._lines[EMPTY].append(number)
@@ -110,9 +113,10 @@ def translate_watched(
         warnings.warn(f"{place}: {problem}", NmtWarning, stacklevel=3)
 
     whole, unit = between is None, "lines" if between is None else "sentences"
-    read = ((number, line, [line] if whole else sentences(line.lstrip())) for number, line in enumerate(lines, first))
-    texts, paragraphs = tee(read)
-    lost, cut, done = LostText(), dict[int, str](), list[Translation]()
+    protection = translator.tokenizers.protection
+    parted = ((line, [line] if whole else sentences(line.lstrip(), protection)) for line in lines)
+    texts, paragraphs = tee((number, *each) for number, each in enumerate(parted, first))
+    lost, cut, done = LostText(protection), dict[int, str](), list[Translation]()
     with nullcontext(UNSEEN) if what is None else progress_bar(what, total, unit) as progress:
         found = translator.stream(
             (part if whole else part.rstrip() for _, _, parts in texts for part in parts),
