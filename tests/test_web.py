@@ -23,7 +23,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
 from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces
-from nmt.pages.web.rounding import compensated, moments_of, rounded
+from nmt.pages.web.rounding import DAMPING, compensated, moments_of, rounded
 from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.runs.loading import load_run
 from nmt.translation.forced import force
@@ -305,11 +305,15 @@ def test_a_matrix_is_rounded_to_a_share_of_its_size(name: str, steps: int, tmp_p
 
 def test_later_columns_make_up_for_the_errors_of_earlier_ones() -> None:
     torch.manual_seed(1)
-    inputs, matrix = torch.randn(99, 4) @ torch.randn(4, 30), 5 * torch.randn(50, 30)  # inputs of four dimensions
+    inputs, matrix = torch.randn(99, 4) @ torch.randn(4, 150), 5 * torch.randn(50, 150)  # inputs of four dimensions
     moments = inputs.T @ inputs
     nearest, found = (inputs @ (each - matrix).T for each in (matrix.round(), compensated(matrix, moments)))
     assert found.square().sum() < nearest.square().sum() / 4
-    assert compensated(matrix, torch.zeros(30, 30)).equal(matrix.round()), "nothing was seen"
+    damped = moments / moments.diagonal().mean() + DAMPING * torch.eye(150)
+    factor = torch.linalg.cholesky(damped.double().inverse(), upper=True).float()
+    own = (compensated(matrix, moments) - matrix) @ factor.inverse() * factor.diagonal()
+    assert own.abs().max() < 0.501, "every column made up for all before it"
+    assert compensated(matrix, torch.zeros(150, 150)).equal(matrix.round()), "nothing was seen"
 
 
 def test_moments_are_those_of_the_gradients(run: Path) -> None:
@@ -324,3 +328,4 @@ def test_moments_are_those_of_the_gradients(run: Path) -> None:
 
     slope = (moved(0.01) - moved(-0.02)) / 0.02
     assert slope**2 == pytest.approx((direction @ moments @ direction.T).item(), rel=0.02)
+    assert math.isnan(moved(math.nan)) and name not in moments_of(loaded, [pair.source], [pair.target])

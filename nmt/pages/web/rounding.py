@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt.data.batching import Specials, collate, plan_by_length
+from nmt.messages import counted
 from nmt.runs.loading import LoadedRun
 
 FINER = ("decoder.attention.", "decoder.combine.")
@@ -19,6 +20,8 @@ DAMPING = 0.03
 """Of the mean square gradient, that a column is taken to have in addition to what was seen."""
 BATCH_TOKENS = 400
 """Pieces of either side: of the same sentences, more and smaller batches say more."""
+BLOCK = 64
+"""Columns that are rounded between two matrix products."""
 
 
 def rounded(
@@ -47,25 +50,27 @@ def rounded(
 def compensated(matrix: Tensor, moments: Tensor) -> Tensor:
     """Round (O, I) column by column; later columns make up for the errors of earlier ones (GPTQ, Frantar et al. 2023).
 
-    What errors cost is e M e' for each row e of them, with ``moments`` M (I, I).
+    What errors cost is e M e' for each row e of them, with ``moments`` M (I, I). Where M is U U' with U upper
+    triangular, the cost is the sum of squares of e U; each column is rounded so that its own element of e U is least.
     """
     scale = moments.diagonal().mean().clamp_min(torch.finfo(torch.float32).tiny)
     damped = (moments / scale).double() + DAMPING * torch.eye(len(moments), device=moments.device)
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
-    factor = torch.linalg.cholesky(inverse, upper=True).float()
-    left, found = matrix.clone(), torch.empty_like(matrix)
-    for column in range(matrix.shape[1]):
-        found[:, column] = left[:, column].round()
-        error = (left[:, column] - found[:, column]) / factor[column, column]
-        left[:, column:] -= error.outer(factor[column, column:])
-    return found
+    upper = torch.linalg.cholesky(damped.flip(0, 1)).flip(0, 1)
+    shares = (upper / upper.diagonal()).float().T.contiguous()  # row c: how far column c makes up for those before it
+    rows = matrix.T.contiguous()  # (I, O): the numbers of a column lie together
+    errors = torch.zeros_like(rows)
+    for start in range(0, len(rows), BLOCK):
+        targets = rows[start : start + BLOCK] + shares[start : start + BLOCK, :start] @ errors[:start]
+        for column, target in enumerate(targets, start):
+            errors[column] = rows[column] - (target + shares[column, start:column] @ errors[start:column]).round()
+    return (rows - errors).T.round().contiguous()
 
 
 def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -> dict[str, Tensor]:
     """Return the second moments (I, I) between the columns of the gradients of each matrix (O, I), by name.
 
     The gradients are those of the log-probabilities of ``targets``. Each batch has one, of a sum in which every pair
-    has a random sign: its expected square is the sum of those of the pairs.
+    has a random sign: its expected square is the sum of those of the pairs. Moments that are not finite are left out.
     """
     matrices = {name: each for name, each in run.model.named_parameters() if each.dim() == 2}
     moments = {name: each.new_zeros(each.shape[1], each.shape[1]) for name, each in matrices.items()}
@@ -73,7 +78,8 @@ def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -
     encoded = run.tokenizers.source.encode(sources), run.tokenizers.target.encode(targets)
     source_ids, target_ids = ([np.array(ids, np.int32) for ids in side] for side in encoded)
     source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in encoded)
-    for rows in plan_by_length(source_lengths, target_lengths, BATCH_TOKENS):
+    plan = plan_by_length(source_lengths, target_lengths, BATCH_TOKENS)
+    for rows in counted(plan, "gradients for rounding", len(plan), "batches"):
         batch = collate([source_ids[row] for row in rows], [target_ids[row] for row in rows], specials)
         batch = batch.to(next(iter(matrices.values())).device)
         readouts, _ = run.model.unroll(batch.target_input, run.model.encode(batch.source, batch.source_lengths))
@@ -84,4 +90,4 @@ def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -
         for moment, gradient in zip(moments.values(), gradients, strict=True):
             if gradient is not None:
                 moment.addmm_(gradient.T, gradient)
-    return moments
+    return {name: moment for name, moment in moments.items() if moment.isfinite().all()}
