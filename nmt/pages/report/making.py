@@ -80,6 +80,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     scores = [one.scores for one in measured]
     compared = compare_overall([each for each in scores if each.comparable], resamples=scoring.resamples)
     records = _sentences(collected, measured[0], shown, readings)
+    say("drawing the figures")
     return Report(
         title=collected.title,
         made={"date": date.today().isoformat(), "toolkit": __version__, "command": command},
