@@ -57,6 +57,8 @@ class Protection:
 
     def inside(self, text: str) -> set[int]:
         """Return the places inside spans of a text, where it must not be split."""
+        if not self.kinds:
+            return set()
         return {place for token in self._token.finditer(text) for place in range(token.start(1) + 1, token.end(1))}
 
     def hide(self, *texts: str, share: float = 0.0) -> Hidden:
