@@ -31,7 +31,6 @@ from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import read_json, run_name, write_json
 from nmt.pages.report.making import steps_that_fit
 from nmt.pages.web.exporting import compressed, export_web, exported
-from nmt.pages.web.rounding import moments_of
 from nmt.runs.checkpoints import unshared
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
@@ -161,7 +160,7 @@ def of_report(texts: list[str], together: list[str], run: LoadedRun) -> bytes:
     """The weights of a run as in a report of several, whose test set has these texts."""
     found = Translator.of([run], torch.device("cpu"), torch.float32).translate(texts)
     steps = steps_that_fit(sum(RunDirectory(each).parameters("best") for each in together))
-    return exported(run, steps, moments_of(run, texts, [each.text for each in found]))[WEIGHTS]
+    return exported(run, steps, (texts, [each.text for each in found]))[WEIGHTS]
 
 
 def equality(run: str, sources: list[str]) -> list[dict[str, Any]]:

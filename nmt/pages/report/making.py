@@ -26,9 +26,7 @@ from nmt.messages import Say, counted
 from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
-from nmt.pages.web import refuse_unknown_parts
 from nmt.pages.web.exporting import STEPS, exported
-from nmt.pages.web.rounding import moments_of
 from nmt.runs.directory import RunDirectory, flat
 from nmt.runs.loading import load_run
 from nmt.runs.log import best_validation, is_number, last_progress, read_film, read_metrics, updates_of_best
@@ -67,9 +65,8 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         counting = counted(shown, f"{system.name}: reading", len(shown), "sentences")
         readings.append([read(run, one, each, collected, device) for each in counting])
         try:
-            refuse_unknown_parts(run.config.model)
             translations = [each.text for each in one.translations]
-            engines[system.name] = exported(run, steps, moments_of(run, collected.sources, translations))
+            engines[system.name] = exported(run, steps, (collected.sources, translations))
         except ConfigError as error:
             engines[system.name] = "; ".join(error.problems)
     settings = differing_settings([system.config for system in systems])

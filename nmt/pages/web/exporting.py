@@ -3,20 +3,19 @@
 import json
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import torch
 from safetensors.torch import save
-from torch import Tensor
 
 from nmt.config import Config
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.files import write_bytes
 from nmt.pages.web import refuse_unknown_parts
-from nmt.pages.web.rounding import rounded
+from nmt.pages.web.rounding import moments_of, rounded
 from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
 
@@ -42,14 +41,18 @@ def export_web(run: str | Path, output: Path) -> int:
     return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
 
 
-def exported(run: LoadedRun, steps: float = STEPS, moments: Mapping[str, Tensor] | None = None) -> dict[str, bytes]:
+def exported(
+    run: LoadedRun, steps: float = STEPS, texts: tuple[Sequence[str], Sequence[str]] | None = None
+) -> dict[str, bytes]:
     """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
 
-    ``steps`` and ``moments`` are those of :func:`nmt.pages.web.rounding.rounded`.
+    Matrices are rounded to ``steps`` of their root mean square, and so that the log-probabilities of ``texts``, sources
+    and translations, change little; see :func:`nmt.pages.web.rounding.rounded`.
     Raises ConfigError for a network or a tokenizer that the engine does not run.
     """
     refuse_unknown_parts(run.config.model)
     refuse_unknown_pieces(run.tokenizers)
+    moments = None if texts is None else moments_of(run, *texts)
     parts = {
         "weights.bin": compressed(save(rounded(unshared(run.model.state_dict()), steps, moments))),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
