@@ -1,4 +1,5 @@
-"""Measure what comes through a translation into French of sentences of the demo language: spans and markup."""
+"""Measure what comes through a translation into French of sentences of the demo language, spans and markup, and how
+reliable the confidence of a run is."""
 
 import re
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from demo_language.corpus import LENGTHS, draw
@@ -18,8 +20,12 @@ from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import OutputFile, RunPath
 from nmt.cli.terminal import say
-from nmt.evaluation.metrics import bleu_of
+from nmt.config import load_run_config
+from nmt.data.corpus import read_pairs
+from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
+from nmt.evaluation.metrics import bleu_of, sentence_scores
 from nmt.files import write_json
+from nmt.runs.directory import RunDirectory
 from nmt.translation.markup import translate_marked, without_tags
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
@@ -42,15 +48,18 @@ def measure(
     run: RunPath,
     *,
     plain: RunPath,
+    calibrated: RunPath,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
-    """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without.
+    """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without;
+    how reliable the confidence of a run is.
 
     Args:
         run: run directory of nmt-train on the demo language, with data.protect
         plain: run directory of the same system without data.protect
+        calibrated: any run with a confidence, which its data.test tries
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
@@ -58,7 +67,15 @@ def measure(
     examples:
       nmt-train --config configs/demo.yaml --output runs/protected --set training.validation.every=200 data.test=null
         'data.protect=[url, email, braces, tag, number]'
-      python scripts/own_text.py runs/protected --plain runs/demo/bahdanau --json docs/figures/own_text.json
+      nmt-train --config configs/multi30k.yaml --output runs/luong-general
+        --set 'model.attention={type: luong, score: general}' model.embeddings.size=128
+        'model.dropout={embedding: 0.2, annotation: 0.2, readout: 0.3}'
+        model.encoder.hidden=128 model.decoder.hidden=128 training.updates=1200
+        training.schedule.warmup=200 training.average=3 'training.validation={every: 400, sentences: 300}'
+      nmt-evaluate --model runs/luong-general --calibrate --source data/downloads/multi30k/val.en
+        --reference data/downloads/multi30k/val.de
+      python scripts/own_text.py runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
+        --json docs/figures/own_text.json
     """
     translator = Translator.load(run)
     found: dict[str, Any] = {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
@@ -66,9 +83,11 @@ def measure(
         "with data.protect": unspanned(translator, lines, seed),
         "without": unspanned(Translator.load(plain), lines, seed),
     }
+    found["confidence"] = confidence(calibrated)
     say(str(found))
     if json is not None:
-        command = f"python scripts/own_text.py {run} --plain {plain} --lines {lines} --seed {seed}"
+        command = f"python scripts/own_text.py {run} --plain {plain} --calibrated {calibrated}"
+        command += f" --lines {lines} --seed {seed}"
         write_json(Path(json), found | provenance(command))
 
 
@@ -146,6 +165,24 @@ def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
             found["words to be tagged, or tagged"] += len(tagged | linked)
             found["of these right"] += len(tagged & linked)
     return dict(found)
+
+
+def confidence(path: str) -> dict[str, Any]:
+    """The calibration error on the test set of a run; and how often, of two of its translations, one good and one not,
+    the good one has the higher confidence: the area under the ROC curve."""
+    run, data = RunDirectory(path), load_run_config(path).data
+    assert data.test is not None
+    pairs = list(read_pairs(data.test, data.source_language, data.target_language))
+    found = [each.hypotheses[0] for each in Translator.load(path).translate([pair.source for pair in pairs])]
+    scores = [sentence_scores(each.text, pair.target, "13a")["chrF"] for each, pair in zip(found, pairs, strict=True)]
+    calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors")
+    probabilities, good = calibration.probability([each.per_piece for each in found]), np.array(scores) >= GOOD
+    return {
+        "lines": len(pairs),
+        "good": int(good.sum()),
+        "area under the curve": round(float((probabilities[good][:, None] > probabilities[~good]).mean()), 3),
+        "calibration error": round(calibration_error(reliability(probabilities, good)), 3),
+    }
 
 
 def linked_phrases(pair: Sentence) -> Iterator[tuple[int, int, set[int]]]:

@@ -223,6 +223,7 @@ def test_attention_is_scored_as_alignment(models: Path, tmp_path: Path, command:
         (evaluate.main, "--hypotheses empty --reference empty --source empty", "empty: is empty"),
         (evaluate.main, "--hypotheses good --model out", "out/config.yaml: missing"),
         (evaluate.main, "--hypotheses good --gold src", "--gold: has no effect with --hypotheses"),
+        (evaluate.main, "--hypotheses good --calibrate", "--calibrate: has no effect with --hypotheses"),
         (evaluate.main, "--hypotheses good --beam-size 5", "beam_size: has no effect"),
         (evaluate.main, "", "--model, --hypotheses: exactly one of the two is required"),
         (length_curve.main, "--system a=none", "none: no such run directory or file (tried {folder}/none)"),

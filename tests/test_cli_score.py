@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.score import main
+from nmt.evaluation.alignment import format_pharaoh, parse_gold, symmetrized
 from tests.small_translator import ATTENTIONS, LINES, save_run
 
 Score = Callable[..., tuple[int, str, str]]
@@ -125,22 +126,19 @@ def test_links_of_two_runs_are_joined(score: Score, random_run: str, tmp_path: P
     (reverse / "config.yaml").write_text(text)
     both = ("--reverse-model", str(reverse))
     ahead = links()
-    of = {how: links(*both, "--symmetrize", how) for how in ("intersection", "grow-diag-final-and", "union")}
-    assert links(*both) == of["grow-diag-final-and"]
-    for few, some, many, one in zip(of["intersection"], links(*both), of["union"], ahead, strict=True):
-        assert few <= some <= many and few <= one <= many
-    assert of["intersection"] != ahead != of["union"] and of["union"][-1] == set()
+    joined = links(*both)
+    assert joined != ahead and joined[-1] == set()
     assert len(LINES[0].split()) != len(LINES[1].split())
     for side, line in (("source", LINES[0]), ("target", LINES[1])):
         (tmp_path / side).write_text(f"{line}\n")
     [one] = links()
     files = {"--source": tmp_path / "target", "--target": tmp_path / "source", "--model": reverse}
     [other] = links(*(str(word) for option in files.items() for word in option))
-    assert links(*both, "--symmetrize", "union") == [one | {f"{i}-{j}" for j, i in (x.split("-") for x in other)}]
+    back = frozenset((i, j) for j, i in parse_gold(" ".join(other), "").sure)
+    assert links(*both) == [{*format_pharaoh(symmetrized(parse_gold(" ".join(one), "").sure, back)).split()}]
     (reverse / "config.yaml").write_text(text.replace("max_source: 30", "max_source: 2"))
     _, _, err = score("--alignments", str(tmp_path / "links"), *both)
     assert err.startswith(f"nmt-score: warning: {tmp_path / 'target'}:1: {reverse}: too long: only its first 2 pieces")
     code, _, err = score("--alignments", str(tmp_path / "links"), "--reverse-model", random_run)
     assert code == 2 and f"error: --reverse-model: {random_run} translates x to y; must be y to x" in err
-    for options in (both, ("--alignments", str(tmp_path / "links"), "--symmetrize", "union")):
-        assert "--symmetrize needs --reverse-model, and --reverse-model needs --alignments" in score(*options)[2]
+    assert "--reverse-model: has no effect without --alignments" in score(*both)[2]

@@ -192,6 +192,7 @@ def test_a_paragraph_is_translated_sentence_by_sentence(translate: Translate, tm
         (["--sampling-temperature", "1", "--n-best", "2"], "n-best 2: "),
         (["--markup", "--alignments", "x"], "--alignments: cannot be combined with --markup; leave one out"),
         (["--paragraphs", "--n-best", "2"], "--n-best: cannot be combined with --paragraphs; leave one out"),
+        (["--paragraphs", "--confidence"], "--confidence: cannot be combined with --paragraphs; leave one out"),
         (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory; make"),

@@ -24,6 +24,7 @@ def evaluate(
     bleu_tokenizer: BleuTokenizer | None = None,
     gold: InputFile | None = None,
     gold_first: FirstWord = 0,
+    calibrate: bool = False,
     json: OutputFile | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -38,6 +39,7 @@ def evaluate(
         reference: raw reference translations
         model: run directory that translates the source; this or --hypotheses is required
         hypotheses: translations of the source, one per line; this or --model is required
+        calibrate: write RUN/confidence.json, for nmt-translate --confidence, and its reliability diagram
         json: also write the scores to this file
 
     examples:
@@ -46,10 +48,12 @@ def evaluate(
     """
     if (model is None) is (hypotheses is None):
         raise ConfigError("--model, --hypotheses: exactly one of the two is required")
-    from nmt.experiments.evaluation import Systems, score_alignment  # noqa: PLC0415  (slow to import)
+    if calibrate and model is None:
+        raise ConfigError("--calibrate: has no effect with --hypotheses; probabilities come from --model")
+    from nmt.experiments import evaluation  # noqa: PLC0415  (slow to import)
 
     system = model or hypotheses or ""
-    systems = Systems([(run_name(system), system)], source, reference, (), device, precision, decoding, say)
+    systems = evaluation.Systems([(run_name(system), system)], source, reference, (), device, precision, decoding, say)
     links = None
     if gold is not None:
         if model is None:
@@ -57,13 +61,16 @@ def evaluate(
         require_attention([model], {"--gold": gold})
         links = read_gold(source, reference, gold, first=gold_first)
     scoring = systems.scoring(bins, bleu_tokenizer)
+    confidence = {"confidence": evaluation.calibrate(systems, scoring)} if calibrate else {}
     [scored] = systems.score(scoring)
-    scores = scored.as_dict() | {"binned_by": source_length(scoring.source_unit)}
+    scores = scored.as_dict() | {"binned_by": source_length(scoring.source_unit)} | confidence
     print(format_scores(scored))
     print(format_rows(scored.rows, scoring.source_unit))
     if model is not None and links is not None:
-        scores["alignment"] = score_alignment(model, links, device)
+        scores["alignment"] = evaluation.score_alignment(model, links, device)
         print(format_error_rates(scores["alignment"]))
+    if calibrate:
+        say(f"written: {model}/confidence.json, {model}/confidence.png")
     if json is not None:
         write_lines(json, [json_format.dumps(scores, ensure_ascii=False, indent=1)])
 

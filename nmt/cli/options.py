@@ -92,9 +92,9 @@ EXAMPLES = "examples:"
 SHARED = {
     "set": "override a key of the configuration, for example training.updates=100; may be repeated",
     "device": "auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)",
-    "precision": "number format of matrix products, whatever the run was trained in; int8 needs VNNI (default: fp32)",
-    "bins": "maximum length of each bin, in words, or in characters for a language without spaces between words; "
-    "longer sentences form one more bin (default: evaluation.bins of the first run; without a run, that key's default)",
+    "precision": "number format of matrix products; int8 needs VNNI (default: fp32)",
+    "bins": "maximum length of each bin, in words (in characters for a language without spaces); "
+    "longer sentences form one more bin (default: evaluation.bins of the first run, or its default)",
     "bleu_tokenizer": "tokenizer of BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, none (default: "
     "evaluation.bleu_tokenizer of the runs, or by the script of the references)",
     "gold": "file of correct word alignments, a line for each sentence pair: i-j is a sure link between source word i "

@@ -6,16 +6,15 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from itertools import repeat, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nmt.cli.command import Command
 from nmt.cli.files import count_lines, format_links, open_outputs, require_attention, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
-from nmt.config.schema import LengthPenalty, Pieces, Size
+from nmt.config.schema import LengthPenalty, Size
 from nmt.data.corpus import Pair, aligned_pairs, read_lines
 from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
@@ -37,9 +36,7 @@ def score(
     pieces: OutputFile | None = None,
     alignments: OutputFile | None = None,
     reverse_model: RunPath | None = None,
-    symmetrize: Literal["intersection", "union", "grow-diag-final-and"] | None = None,
     length_penalty: LengthPenalty | None = None,
-    batch_tokens: Pieces = 4096,
     device: Device = "auto",
 ) -> None:
     """Score given translations: how probable a run finds each one.
@@ -51,14 +48,13 @@ def score(
         model: run directory of nmt-train
         source: raw source text, also as .gz or .xz
         target: raw translations, line by line
-        n_best: the translations have N lines for each line of the source, as nmt-translate --n-best N writes them
+        n_best: number of translations of each line of the source
         output: numbers, a line for each pair (default: standard output)
         pieces: write source pieces, target pieces and the log-probability of each, one JSON object per pair
         alignments: write word alignments: i-j joins source word i and target word j, from 0
-        reverse_model: run that translates the target into the source: --alignments joins the links of both
-        symmetrize: how the links of both are joined (default: grow-diag-final-and)
+        reverse_model: run that translates the target into the source: --alignments joins the links of both by
+            grow-diag-final-and
         length_penalty: exponent of the length penalty of the score (default: decoding.length_penalty of the run)
-        batch_tokens: maximum number of pieces of either side per batch, padding included
 
     examples:
       nmt-score --model runs/en-fr --source test.en --target test.fr --pieces test.jsonl --alignments test.align
@@ -73,8 +69,8 @@ def score(
         if (other.target_language, other.source_language) != (data.source_language, data.target_language):
             found = f"{reverse_model} translates {other.source_language} to {other.target_language}"
             raise ConfigError(f"--reverse-model: {found}; must be {data.target_language} to {data.source_language}")
-    if (reverse_model and not alignments) or (symmetrize and not reverse_model):
-        raise ConfigError("--symmetrize needs --reverse-model, and --reverse-model needs --alignments")
+        if not alignments:
+            raise ConfigError("--reverse-model: has no effect without --alignments")
     alpha = decoding.length_penalty if length_penalty is None else length_penalty
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
@@ -105,7 +101,6 @@ def score(
             place,
             max_source=limits.max_source,
             max_target=longest(limits.max_source, limits.max_length_factor),
-            batch_tokens=batch_tokens,
             keep_attention=alignments is not None,
             warn=warn,
         )
@@ -124,7 +119,7 @@ def score(
             [
                 (output, lambda _, forced, __: format_numbers(forced, alpha)),
                 (pieces, lambda _, forced, __: format_pieces(forced)),
-                (alignments, partial(format_pair_links, how=symmetrize or "grow-diag-final-and")),
+                (alignments, format_pair_links),
             ],
             stack,
         )
@@ -148,7 +143,7 @@ def format_pieces(forced: "ForcedDecoding") -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDecoding | None", how: str) -> str:
+def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDecoding | None") -> str:
     """Return links between whitespace words, joined with those of the other direction; "" for a blank pair."""
     ahead = format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
     if backward is None or not ahead:
@@ -158,4 +153,4 @@ def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDec
 
     back = format_links(backward.attention, (backward.source_pieces, backward.target_pieces), pair[::-1])
     links, others = ({link for link, _ in parse_links(line, "")} for line in (ahead, back))
-    return format_pharaoh(sorted(symmetrized(frozenset(links), frozenset((i, j) for j, i in others), how)))
+    return format_pharaoh(sorted(symmetrized(frozenset(links), frozenset((i, j) for j, i in others))))

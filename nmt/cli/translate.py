@@ -21,8 +21,10 @@ from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import read_lines
 from nmt.errors import ConfigError, NmtWarning
+from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.evaluation.figures.files import make_folder
 from nmt.evaluation.writing import unit_of
+from nmt.runs.directory import RunDirectory
 from nmt.translation.results import TranslatedHypothesis, Translation
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
@@ -39,6 +41,7 @@ def translate(
     output: OutputFile | None = None,
     n_best: Size = 1,
     scores: bool = False,
+    confidence: bool = False,
     alignments: OutputFile | None = None,
     attention: OutputFile | None = None,
     pictures: Annotated[str, Value("DIR", written=True, endings=("/line-001.png",))] | None = None,
@@ -60,7 +63,8 @@ def translate(
         input: text to translate, also as .gz or .xz (default: standard input)
         output: translations, one per line (default: standard output)
         n_best: write N lines for each line of input, best first; missing hypotheses give empty lines with score -inf
-        scores: put the score and a tab before each translation
+        scores: put the score (log-probability divided by length penalty) and a tab before each translation
+        confidence: put the probability that a translation is good (chrF of at least 50) and a tab before it
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
@@ -81,13 +85,18 @@ def translate(
     """
     drawn = {"--alignments": alignments, "--attention": attention, "--pictures": pictures, "--markup": markup}
     sampled = {"--sampling-temperature": sampling_temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
-    rest = {"--n-best": n_best > 1, "--paragraphs": paragraphs, "--shard": shard, "--input": input}
-    refuse_contradictions({**drawn, **sampled, **rest})
+    rest = {"--n-best": n_best > 1, "--paragraphs": paragraphs, "--confidence": confidence}
+    refuse_contradictions({**drawn, **sampled, **rest, "--shard": shard, "--input": input})
+    if confidence and len(model) > 1:
+        raise ConfigError("--confidence: is that of one run; name one --model")
     require_attention(model, drawn)
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
     data = load_run_config(model[0]).data
+    run, calibration = RunDirectory(model[0]), None
+    if confidence:
+        calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors")
     from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import translate_marked  # noqa: PLC0415
     from nmt.translation.searching import SearchOptions  # noqa: PLC0415
@@ -103,11 +112,12 @@ def translate(
     begin, end = 0, count_lines(input)
     if shard is not None and end is not None:
         begin, end = (end * place // shard[1] for place in (shard[0] - 1, shard[0]))
-    form = format_scored if scores else format_text
+    form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
     origin = {"shard": shard, "markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
+    columns = {"scores": scores, "confidence": None if calibration is None else calibration.slope}
     with ExitStack() as stack:
-        outputs, done = _open(forms, model, input, search, origin, stack)
+        outputs, done = _open(forms, model, input, search, origin | columns, stack)
         begin += done
         watched = partial(
             translate_watched,
@@ -138,7 +148,10 @@ def refuse_contradictions(options: Mapping[str, Any]) -> None:
     chosen = [flag for flag in ("--top-k", "--top-p", "--seed") if flag in given]
     if chosen and "--sampling-temperature" not in given:
         raise ConfigError(f"{', '.join(chosen)}: has no effect without sampling; add --sampling-temperature 1")
-    excluded = {"--markup": ("--alignments", "--pictures"), "--paragraphs": ("--n-best", "--sampling-temperature")}
+    excluded = {
+        "--markup": ("--alignments", "--pictures"),
+        "--paragraphs": ("--n-best", "--sampling-temperature", "--confidence"),
+    }
     for option, others in excluded.items():
         if option in given and (named := [flag for flag in others if flag in given]):
             raise ConfigError(f"{', '.join(named)}: cannot be combined with {option}; leave one out")
@@ -178,14 +191,13 @@ MISSING = TranslatedHypothesis("", -math.inf, -math.inf, [])
 """Stands for a hypothesis that the search did not find."""
 
 
-def format_text(_: Translation, hypothesis: TranslatedHypothesis) -> str:
-    """Return the translation."""
-    return hypothesis.text
-
-
-def format_scored(_: Translation, hypothesis: TranslatedHypothesis) -> str:
-    """Return score, tab and translation."""
-    return f"{hypothesis.score:.4f}\t{hypothesis.text}"
+def format_text(
+    _: Translation, hypothesis: TranslatedHypothesis, *, scores: bool, calibration: Calibration | None
+) -> str:
+    """Return score, confidence and translation, with a tab after each of the numbers that are wanted."""
+    numbers = [hypothesis.score] if scores else []
+    numbers += [] if calibration is None else [float(calibration.probability(hypothesis.per_piece))]
+    return "".join(f"{number:.4f}\t" for number in numbers) + hypothesis.text
 
 
 def format_alignment(translation: Translation, hypothesis: TranslatedHypothesis) -> str:
@@ -220,6 +232,6 @@ def _open(
         return open_outputs(forms, stack), 0
     from nmt.translation.files import growing, made_from  # noqa: PLC0415  (slow to import)
 
-    made = made_from(runs, [text], options) | {**origin, "outputs": [form.__name__ for _, form in given]}
+    made = made_from(runs, [text], options) | {**origin, "outputs": [path is not None for path, _ in forms]}
     done, files = stack.enter_context(growing([path for path, _ in given], options.n_best, made, say))
     return [Output(path, file, form) for (path, form), file in zip(given, files, strict=True)], done

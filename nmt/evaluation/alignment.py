@@ -32,16 +32,13 @@ def likeliest_links(weights: Weights) -> list[Link]:
     return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
 
 
-def symmetrized(ahead: Alignment, back: Alignment, how: str) -> Alignment:
-    """Join the links of two directions by ``intersection``, ``union`` or ``grow-diag-final-and`` (Koehn et al. 2003).
+def symmetrized(ahead: Alignment, back: Alignment) -> Alignment:
+    """Join the links of two directions by ``grow-diag-final-and`` (Koehn et al. 2003).
 
-    The last begins with the links that both have. It adds those of one direction that are next to a
-    link, also diagonally, and have a word without links, until there are no more; then those of which both words have
-    none.
+    It begins with the links that both have. It adds those of one direction that are next to a link, also diagonally,
+    and have a word without links, until there are no more; then those of which both words have none.
     """
     either, links = ahead | back, set(ahead & back)
-    if how != "grow-diag-final-and":
-        return frozenset(links) if how == "intersection" else either
 
     def free(link: Link) -> list[bool]:
         return [word not in {each[side] for each in links} for side, word in enumerate(link)]

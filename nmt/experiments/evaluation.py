@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer
 from nmt.data.corpus import Pair, Text, read_aligned, read_test_set
@@ -15,12 +17,18 @@ from nmt.data.language_id import swapped_sides
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import Scoring, SystemScores, scoring
+from nmt.evaluation.confidence import GOOD, calibration_error, fit, reliability
+from nmt.evaluation.figures.files import numbers, write_all
 from nmt.evaluation.figures.length_curve import About
+from nmt.evaluation.figures.reliability import draw_reliability
+from nmt.evaluation.figures.style import png
+from nmt.evaluation.metrics import METRICS
 from nmt.evaluation.writing import checked
-from nmt.files import printable, run_name
+from nmt.files import digest, printable, run_name
 from nmt.messages import Say, silent
 from nmt.runs.directory import LENGTH, WITHOUT_EFFECT, RunDirectory, changes_to, is_one_of, say_precisions
 from nmt.runs.log import read_metrics, updates_of_best
+from nmt.translation.results import Translation
 
 System = Text
 """The path of a run directory, which translates; or existing translations: the path of a file, or lines."""
@@ -125,10 +133,13 @@ class Systems:
     @cached_property
     def translations(self) -> list[list[str]]:
         """The translations of each system; all runs are loaded before the first translates."""
-        loaded = [self._translate(entry) if entry.given is None else entry.given for entry in self.entries]
+        loaded = [
+            (each.text for each in self.translate(entry)) if entry.given is None else entry.given
+            for entry in self.entries
+        ]
         return [list(each) for each in loaded]
 
-    def _translate(self, entry: Entry) -> Iterator[str]:
+    def translate(self, entry: Entry) -> Iterator[Translation]:
         """Load a run at once, and translate the source line by line, with warnings that name it."""
         from nmt.translation.searching import SearchOptions  # noqa: PLC0415
         from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -137,8 +148,7 @@ class Systems:
         translator = Translator.load(entry.path, self.device, self.precision)
         options = SearchOptions.from_config(translator.decoding, **self.changes)
         source, what, total = self.source or "the source", f"{entry.path}: translating", len(self.sources)
-        found = translate_watched(translator, self.sources, options, source=source, what=what, total=total)
-        return (each.text for each in found)
+        return translate_watched(translator, self.sources, options, source=source, what=what, total=total)
 
     def score(self, how: Scoring) -> tuple[SystemScores, ...]:
         """Score the translations of each system; several seeds of one system are scored together."""
@@ -157,6 +167,28 @@ class Systems:
         test_set = "test set" if self.source is None else printable(Path(self.source).name)
         untrained = [each.name for each in scored if not each.comparable]
         return About(test_set, how.resamples, how.source_unit, runs, untrained)
+
+
+def calibrate(systems: Systems, how: Scoring) -> dict[str, Any]:
+    """Fit the confidence of a run, the only system, to its translations; write it and its diagram into the run.
+
+    Raises DataError for too few good translations or others, and if the run is not writable.
+    """
+    [entry], chrf = systems.entries, METRICS["chrf"].of_sentence
+    assert chrf is not None
+    found = [each.hypotheses[0] for each in systems.translate(entry)]
+    entry.given = [each.text for each in found]
+    scores = [chrf(*pair, how.tokenizer) for pair in zip(entry.given, systems.references, strict=True)]
+    per_piece, good = [each.per_piece for each in found], np.array(scores) >= GOOD
+    calibration = fit(per_piece, good)
+    bins = reliability(calibration.probability(per_piece), good)
+    run, text = RunDirectory(entry.path), systems.source or "test set"
+    facts = {"text": text, "search": systems.changes, "weights": digest(run.folder("best") / "model.safetensors")}
+    rows = [dict(zip(("translations", "probability", "good"), row, strict=True)) for row in bins.tolist()]
+    content = calibration._asdict() | facts | {"calibration_error": calibration_error(bins), "bins": rows}
+    image = png(draw_reliability(bins, text))
+    write_all(run.confidence.with_suffix(""), {".json": numbers(content), ".png": image})
+    return content
 
 
 def described(run: Path, config: Config, changes: Mapping[str, Any]) -> dict[str, str]:

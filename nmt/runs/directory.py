@@ -6,6 +6,7 @@ RUN/checkpoints/{last,best}/model.safetensors        last: also training.safeten
 RUN/checkpoints/previous                             the ``last`` before this one
 RUN/checkpoints/*/sha256.json                        checksums of the files beside it
 RUN/test.hypotheses.txt  test.scores.json            results on the test set, after training has finished
+RUN/confidence.json  confidence.png                  made by nmt-evaluate --calibrate
 
 ``manifest.json`` has the configuration that the run is trained with, regardless of later edits to
 ``config.yaml``, and a list of the changes made to it when training resumed, each with its update.
@@ -49,6 +50,7 @@ class RunDirectory(Checkpoints):
         self.manifest = self.path / "manifest.json"
         self.test_hypotheses = self.path / "test.hypotheses.txt"
         self.test_scores = self.path / "test.scores.json"
+        self.confidence = self.path / "confidence.json"
 
     @property
     def exists(self) -> bool:
@@ -113,7 +115,8 @@ class RunDirectory(Checkpoints):
     def _parts(self) -> tuple[Path, ...]:
         """Everything that belongs to a run."""
         files = (self.config, self.metrics, self.samples, self.film, self.data_report, self.manifest)
-        return (self.checkpoints, self.tokenizer, self.tensorboard, *files, self.test_hypotheses, self.test_scores)
+        results = (self.test_hypotheses, self.test_scores, self.confidence, self.confidence.with_suffix(".png"))
+        return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:

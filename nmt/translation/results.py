@@ -30,6 +30,11 @@ class TranslatedHypothesis:
     ids: Sequence[int] = field(default=(), compare=False, repr=False)
     """Those of the pieces."""
 
+    @property
+    def per_piece(self) -> float:
+        """The mean log-probability of the pieces; nats."""
+        return self.log_probability / max(len(self.pieces), 1)
+
 
 @dataclass(frozen=True)
 class Translation:

@@ -1,0 +1,74 @@
+"""The probability that a translation is good, from its log-probability per piece (Platt scaling: Platt 1999).
+
+N are the translations, with references, that a calibration is made of.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nmt.errors import ConfigError, DataError
+from nmt.evaluation.metrics import Floats
+from nmt.files import digest, read_json
+
+GOOD = 50.0
+"""Least chrF of a good translation."""
+FEWEST = 10
+"""Least number of good translations, and of others."""
+BINS = 10
+"""Of the probabilities from 0 to 1, equally wide."""
+Flags = npt.NDArray[np.bool_]
+
+
+class Calibration(NamedTuple):
+    """The log-odds that a translation is good: ``slope`` times its log-probability per piece, plus ``intercept``."""
+
+    slope: float
+    intercept: float
+
+    def probability(self, per_piece: npt.ArrayLike) -> Floats:
+        """Return the probability that translations with these log-probabilities are good; that of -inf is 0."""
+        return np.asarray(0.5 + 0.5 * np.tanh((self.slope * np.asarray(per_piece) + self.intercept) / 2))
+
+
+def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
+    """Fit to log-probabilities per piece and whether each translation is good, (N,), with Platt's targets.
+
+    No step makes the likelihood smaller (Böhning & Lindsay 1988). Raises DataError if ``FEWEST`` are missing.
+    """
+    others, goods = int((~good).sum()), int(good.sum())
+    if min(others, goods) < FEWEST:
+        found = f"{goods:,} of {len(good):,} translations are good, with a chrF of at least {GOOD:g}"
+        raise DataError(f"{found}; a calibration needs {FEWEST} that are and {FEWEST} that are not; use more text")
+    targets = np.where(good, (goods + 1) / (goods + 2), 1 / (others + 2))
+    inputs = np.stack([np.asarray(per_piece), np.ones(len(good))], axis=1)  # (N, 2)
+    scale, fitted, step = np.linalg.pinv(inputs.T @ inputs / 4), np.zeros(2), np.ones(2)
+    while np.abs(step).max() > 1e-9:
+        step = scale @ inputs.T @ (targets - Calibration(*fitted).probability(per_piece))
+        fitted = fitted + step
+    return Calibration(*fitted.tolist())
+
+
+def read_calibration(path: Path, weights: Path) -> Calibration:
+    """Read the calibration of a run with these best weights. Raises ConfigError if there is none."""
+    found = read_json(path) if path.exists() else {}
+    if not isinstance(found, dict) or found.get("weights") != digest(weights):
+        remedy = "make it with the validation set: nmt-evaluate --calibrate"
+        raise ConfigError(f"{path}: there is no calibration of the present weights; {remedy}")
+    return Calibration(found["slope"], found["intercept"])
+
+
+def reliability(probabilities: Floats, good: Flags) -> Floats:
+    """Return number, mean probability and share of good ones of the translations in each bin that has any, (bins, 3),
+    given the probability and quality of each, (N,)."""
+    numbers = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    inside = [numbers == number for number in np.unique(numbers)]
+    return np.array([[each.sum(), probabilities[each].mean(), good[each].mean()] for each in inside])
+
+
+def calibration_error(bins: Floats) -> float:
+    """Average the difference of probability and share over all translations (Naeini et al. 2015); 0 is perfect."""
+    return float(np.average(np.abs(bins[:, 1] - bins[:, 2]), weights=bins[:, 0]))
