@@ -23,13 +23,14 @@ from nmt.model.attention import Attention, ScoredAttention
 from nmt.model.cells import Cell
 from nmt.model.decoders import Decoder
 from nmt.model.encoders import Encoder
+from nmt.training.dry_run import dry_run
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.comparison import differences
-from tests.small_run import options, train
+from tests.small_run import metrics, options, train
 from tests.test_experiments import write_experiment
 
-REGISTRIES = (schema.SCORES, schema.ATTENTIONS, schema.ENCODERS, schema.DECODERS, schema.CELLS)
+REGISTRIES = (schema.SCORES, schema.ATTENTIONS, schema.ENCODERS, schema.DECODERS, schema.CELLS, schema.SCHEDULES)
 
 # --- a decoder without a hidden vector --------------------------------------------------------------------------------
 
@@ -198,6 +199,27 @@ def test_teacher_forcing_is_stepping_and_the_twin_is_the_part_itself(folder: Pat
         for t in range(3):
             log_probs, state, _ = searched.step(target[:, t], state)
             assert torch.allclose(log_probs, logits[:, t].log_softmax(-1).float(), atol=1e-5)
+
+
+class Linear(schema.Schedule):
+    """Falls to zero after the last update."""
+
+    type: Literal["linear"]
+
+
+def test_a_schedule_is_told_the_last_update_and_no_later_one(folder: Path) -> None:
+    """The built-in warm-up precedes it."""
+    schema.SCHEDULES.register(Linear)
+    schema.SCHEDULES.builds(Linear)(
+        lambda _, updates: lambda update, scale: range(updates, 0, -1)[update - 1] / updates
+    )
+    schedule = {"type": "linear", "warmup": 2}
+    config = Config.model_validate(options(folder, updates=4, log_every=1, schedule=schedule))
+    dry_run(config, resume=False, overwrite=False, say=lambda _: None)
+    train(config)
+    base = config.training.optimizer.learning_rate
+    rates = [row["learning_rate"] / base for row in metrics(folder / "run", "train")]
+    assert rates == pytest.approx([0.5, 0.75, 0.5, 0.25])
 
 
 def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder: Path) -> None:

@@ -6,42 +6,33 @@ import pytest
 import torch
 from torch import nn
 
-from nmt.config.schema import (
-    Adadelta,
-    Adam,
-    AdamW,
-    AnyOptimizer,
-    AnySchedule,
-    ConstantSchedule,
-    InverseSquareRootSchedule,
-    PlateauSchedule,
-    Sgd,
-)
+from nmt.config import schema
 from nmt.errors import CheckpointError
-from nmt.training.optimizer import build_optimizer, learning_rate, load_moments, saved_moments
+from nmt.training.optimizer import build_optimizer, build_schedule, load_moments, saved_moments
 
 
 @pytest.mark.parametrize(
     ("schedule", "rates"),
     [
-        (ConstantSchedule(), {1: 2.0, 1000: 2.0}),
-        (ConstantSchedule(warmup=4), {1: 0.5, 2: 1.0, 4: 2.0, 5: 2.0}),
+        (schema.ConstantSchedule(), {1: 2.0, 1000: 2.0}),
+        (schema.ConstantSchedule(warmup=4), {1: 0.5, 2: 1.0, 4: 2.0, 5: 2.0}),
         (
-            InverseSquareRootSchedule(type="inverse_square_root", warmup=4),
+            schema.InverseSquareRootSchedule(type="inverse_square_root", warmup=4),
             {1: 0.5, 2: 1.0, 3: 1.5, 4: 2.0, 16: 1.0, 64: 0.5},
         ),
-        (PlateauSchedule(type="plateau", warmup=2), {1: 0.25, 2: 0.5, 100: 0.5}),
+        (schema.PlateauSchedule(type="plateau", warmup=2), {1: 0.25, 2: 0.5, 100: 0.5}),
     ],
 )
-def test_rates_by_hand(schedule: AnySchedule, rates: dict[int, float]) -> None:
+def test_rates_by_hand(schedule: schema.AnySchedule, rates: dict[int, float]) -> None:
     """The scale to which a plateau has brought the rate down counts with that schedule alone."""
-    assert {update: learning_rate(schedule, 2.0, update, scale=0.25) for update in rates} == pytest.approx(rates)
+    factor = build_schedule(schedule, 1000)
+    assert {update: 2.0 * factor(update, 0.25) for update in rates} == pytest.approx(rates)
 
 
 # --- optimizers -------------------------------------------------------------------------------------------------------
 
 
-def two_steps(config: AnyOptimizer) -> list[float]:
+def two_steps(config: schema.AnyOptimizer) -> list[float]:
     """A weight that starts at 1, after each of two steps with gradient 2."""
     weight = nn.Parameter(torch.ones(1))
     optimizer = build_optimizer([weight], config)
@@ -56,21 +47,21 @@ def two_steps(config: AnyOptimizer) -> list[float]:
 @pytest.mark.parametrize(
     ("config", "path"),
     [
-        (Adam(learning_rate=0.1, betas=(0.9, 0.98)), [0.9, 0.8]),  # of a constant gradient m / sqrt(v) is 1
-        (AdamW(type="adamw", learning_rate=0.1, weight_decay=0.5), [0.85, 0.85 * 0.95 - 0.1]),
-        (Sgd(type="sgd", learning_rate=0.1), [0.8, 0.6]),
-        (Sgd(type="sgd", learning_rate=0.1, momentum=0.5), [0.8, 0.5]),  # velocity 2, then 0.5 * 2 + 2
+        (schema.Adam(learning_rate=0.1, betas=(0.9, 0.98)), [0.9, 0.8]),  # of a constant gradient m / sqrt(v) is 1
+        (schema.AdamW(type="adamw", learning_rate=0.1, weight_decay=0.5), [0.85, 0.85 * 0.95 - 0.1]),
+        (schema.Sgd(type="sgd", learning_rate=0.1), [0.8, 0.6]),
+        (schema.Sgd(type="sgd", learning_rate=0.1, momentum=0.5), [0.8, 0.5]),  # velocity 2, then 0.5 * 2 + 2
     ],
 )
-def test_two_steps_by_hand(config: AnyOptimizer, path: list[float]) -> None:
+def test_two_steps_by_hand(config: schema.AnyOptimizer, path: list[float]) -> None:
     assert two_steps(config) == pytest.approx(path)
 
 
 def test_adam_reads_its_constants() -> None:
     # epsilon as large as the gradient halves the step; betas enter when the gradient changes
-    assert two_steps(Adam(learning_rate=0.1, epsilon=2.0))[0] == pytest.approx(0.95)
+    assert two_steps(schema.Adam(learning_rate=0.1, epsilon=2.0))[0] == pytest.approx(0.95)
     weight = nn.Parameter(torch.zeros(1))
-    optimizer = build_optimizer([weight], Adam(learning_rate=1.0, betas=(0.5, 0.75), epsilon=1e-12))
+    optimizer = build_optimizer([weight], schema.Adam(learning_rate=1.0, betas=(0.5, 0.75), epsilon=1e-12))
     for gradient in (1.0, 0.0):
         weight.grad = torch.full((1,), gradient)
         optimizer.step()
@@ -79,7 +70,7 @@ def test_adam_reads_its_constants() -> None:
 
 
 def test_adadelta_by_its_formula() -> None:
-    config = Adadelta(type="adadelta", learning_rate=1.0, rho=0.95, epsilon=1e-6)
+    config = schema.Adadelta(type="adadelta", learning_rate=1.0, rho=0.95, epsilon=1e-6)
     weight, squares, deltas, expected = 1.0, 0.0, 0.0, []
     for _ in range(2):  # Zeiler 2012, algorithm 1
         squares = 0.95 * squares + 0.05 * 4
@@ -113,17 +104,17 @@ def stepped_once(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> d
 )
 def test_moments_that_do_not_fit_the_optimizer_are_refused(name: str, tensor: torch.Tensor | None) -> None:
     parameter, key = nn.Parameter(torch.ones(2, 3)), f"optimizer.{name}"
-    optimizer = build_optimizer([parameter], Adam())
+    optimizer = build_optimizer([parameter], schema.Adam())
     moments = stepped_once(optimizer, parameter)
-    load_moments(optimizer, Adam(), moments, "FILE", stepped=True)
+    load_moments(optimizer, schema.Adam(), moments, "FILE", stepped=True)
     changed = (
         {**moments, key: tensor} if tensor is not None else {each: moments[each] for each in moments if each != key}
     )
     with pytest.raises(CheckpointError, match=f"^FILE: tensor {key} "):
-        load_moments(optimizer, Adam(), changed, "FILE", stepped=True)
+        load_moments(optimizer, schema.Adam(), changed, "FILE", stepped=True)
     with pytest.raises(CheckpointError, match=r"tensor optimizer\.0\.step is missing"):
-        load_moments(optimizer, Adam(), {}, "FILE", stepped=True)
-    load_moments(optimizer, Adam(), {}, "FILE", stepped=False)
+        load_moments(optimizer, schema.Adam(), {}, "FILE", stepped=True)
+    load_moments(optimizer, schema.Adam(), {}, "FILE", stepped=False)
 
 
 def test_the_state_that_an_optimizer_has_before_its_first_step_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,6 +122,6 @@ def test_the_state_that_an_optimizer_has_before_its_first_step_is_restored(monke
     parameter = nn.Parameter(torch.ones(3))
     restored = torch.optim.Adagrad([nn.Parameter(torch.ones(3))])
     optimizer = torch.optim.Adagrad([parameter])
-    load_moments(restored, Adam(), saved_moments(optimizer), "FILE", stepped=False)
-    load_moments(restored, Adam(), stepped_once(optimizer, parameter), "FILE", stepped=True)
+    load_moments(restored, schema.Adam(), saved_moments(optimizer), "FILE", stepped=False)
+    load_moments(restored, schema.Adam(), stepped_once(optimizer, parameter), "FILE", stepped=True)
     assert torch.equal(restored.state_dict()["state"][0]["sum"], torch.ones(3))

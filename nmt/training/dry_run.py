@@ -107,6 +107,7 @@ def _hardest(config: Config, prepared: PreparedData, device: torch.device) -> Pr
 
 def speed(trainer: Trainer, warm_ups: int) -> float:
     """Return the target tokens per second of the first updates, after ``warm_ups`` rounds of them."""
+    trainer.progress = replace(trainer.progress, update=0)  # a schedule knows no update after the last
     groups = [batches for batches, _ in islice(trainer.groups(), TIMED)]
 
     def updates() -> None:

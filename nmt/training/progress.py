@@ -127,7 +127,7 @@ class Progress:
     plateau: Count = 0
     """Validations since the best one or the last reduction of the learning rate."""
     scale: float = 1.0
-    """The factor to which the plateau schedule has reduced the learning rate."""
+    """The factor to which validations have reduced the learning rate with the plateau schedule."""
     kept: tuple[Candidate, ...] = ()
     """The checkpoints that enter the average, best first."""
 

@@ -17,7 +17,7 @@ from nmt.model import Seq2Seq
 from nmt.training.checkpointing import Checkpointing
 from nmt.training.gradients import Accumulation, gradients_on
 from nmt.training.objective import objective_of
-from nmt.training.optimizer import build_optimizer, learning_rate
+from nmt.training.optimizer import build_optimizer, build_schedule
 from nmt.training.progress import Extent, Progress, Update
 from nmt.training.reports import Log
 from nmt.training.validation import Measures, Validator
@@ -46,6 +46,7 @@ class Trainer:
         self.gradients = gradients_on(model, objective, self.specials, machine)
         self.accumulation = Accumulation(model, machine, self.training.accumulation)
         self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
+        self.schedule = build_schedule(self.training.schedule, self.training.updates)
         # between updates
         self.validator = Validator(config, prepared, model, log, machine, measures)
         self.checkpointing = Checkpointing(self.training, log.run, model, self.optimizer, machine, log)
@@ -93,8 +94,7 @@ class Trainer:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         # set the learning rate of this update
         training = self.training
-        base, number = training.optimizer.learning_rate, self.progress.update + 1
-        rate = learning_rate(training.schedule, base, number, scale=self.progress.scale)
+        rate = training.optimizer.learning_rate * self.schedule(self.progress.update + 1, self.progress.scale)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 

@@ -1,4 +1,4 @@
-"""The ``training`` section. ``nmt.training.optimizer`` builds its optimizers."""
+"""The ``training`` section. ``nmt.training.optimizer`` builds its optimizers and schedules."""
 
 from typing import Annotated, Literal
 
@@ -20,6 +20,7 @@ from nmt.config.schema.base import (
 )
 
 OPTIMIZERS = Registry()
+SCHEDULES = Registry()
 
 
 class Optimizer(Section):
@@ -79,15 +80,23 @@ class Sgd(Optimizer):
 AnyOptimizer = Annotated[Optimizer, Choice("adam", OPTIMIZERS)]
 
 
-class ConstantSchedule(Section):
-    """Constant learning rate after warm-up."""
+class Schedule(Section):
+    """Options of every schedule; built around the run's number of updates to a ``Factor`` of the learning rate."""
 
-    type: Literal["constant"] = "constant"
+    type: str
     warmup: Count = 0
     """Updates during which the rate grows linearly from zero."""
 
 
-class InverseSquareRootSchedule(Section):
+@SCHEDULES.register
+class ConstantSchedule(Schedule):
+    """Constant learning rate after warm-up."""
+
+    type: Literal["constant"] = "constant"
+
+
+@SCHEDULES.register
+class InverseSquareRootSchedule(Schedule):
     """Learning rate proportional to 1 / sqrt(update) after warm-up."""
 
     type: Literal["inverse_square_root"]
@@ -95,12 +104,11 @@ class InverseSquareRootSchedule(Section):
     """Updates during which the rate grows linearly from zero."""
 
 
-class PlateauSchedule(Section):
+@SCHEDULES.register
+class PlateauSchedule(Schedule):
     """Learning rate that is reduced when validation stops improving."""
 
     type: Literal["plateau"]
-    warmup: Count = 0
-    """Updates during which the rate grows linearly from zero."""
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Factor of a reduction."""
     patience: Count = 1
@@ -109,7 +117,7 @@ class PlateauSchedule(Section):
     """Smallest rate, relative to ``learning_rate``."""
 
 
-AnySchedule = Annotated[ConstantSchedule | InverseSquareRootSchedule | PlateauSchedule, Choice("constant")]
+AnySchedule = Annotated[Schedule, Choice("constant", SCHEDULES)]
 
 
 class Validation(Section):
