@@ -13,9 +13,13 @@ from nmt.device import autocast
 from nmt.fast import PlainSearch
 from nmt.fast.recurrent import WALKED, reads
 from nmt.fast.teacher_forcing import FastTraining, unroll_of
-from nmt.training.objective import teacher_forcing
-from tests.models import ATTENTIONS, REGISTERED, TRANSFORMERS, VARIANTS, forward, model_config, small_model
+from nmt.training.gradients import EagerGradients, GraphedGradients, gradients_on
+from nmt.training.objective import TeacherForcing, teacher_forcing
+from nmt.training.world import Machine
+from tests import graphs_on_cpu
+from tests.models import ATTENTIONS, REGISTERED, SPECIALS, TRANSFORMERS, VARIANTS, forward, model_config, small_model
 
+CPU = torch.device("cpu")
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4], [5, 6, 0, 0]]), torch.tensor([4, 2])
 TARGETS = torch.tensor([[2, 9, 4], [2, 3, 12]])
 NORMALIZED = {name for name in VARIANTS if "normalized" in name}
@@ -62,12 +66,15 @@ def test_plain_kernels_are_the_network_itself() -> None:
     assert isinstance(fast.training(model, "auto"), FastTraining)
 
 
-def test_graphs_are_for_fast_kernels_on_a_gpu_and_the_networks_of_the_textbooks() -> None:
+def test_graphs_are_for_fast_kernels_on_a_gpu_and_networks_of_the_textbooks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """No other twin has run on a GPU, and another attention or objective may wait for it."""
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert not fast.records_graphs(small_model(), gpu) and not fast.records_graphs(fast.training(small_model()), cpu)
-    recorded = {name for name in VARIANTS if fast.records_graphs(fast.training(small_model(name)), gpu)}
-    assert recorded == set(ATTENTIONS)
+    graphs_on_cpu.install(monkeypatch)
+    machines = Machine(CPU), Machine(torch.device("cuda"), kernels="plain"), Machine(torch.device("cuda"))
+    kinds = [type(gradients_on(small_model(), TeacherForcing(), SPECIALS, machine)) for machine in machines]
+    assert kinds == [EagerGradients, EagerGradients, GraphedGradients]
+    assert {name for name in VARIANTS if fast.training(small_model(name)).recordable} == set(ATTENTIONS)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_every_network_trains_and_searches_in_bf16(variant: str, kernels: Kernel
     for precision in (torch.float32, torch.bfloat16):
         torch.manual_seed(1)
         network = fast.training(model, kernels, attention_gradients=objective.attention_gradients)
-        with autocast(torch.device("cpu"), precision):
+        with autocast(CPU, precision):
             loss = objective(network, batch)
         loss.objective.backward()
         losses.append(loss.likelihood.item())
@@ -130,7 +137,7 @@ def test_a_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(variant: str, p
     logits, _ = model(SOURCES, LENGTHS, TARGETS)
     assert not torch.allclose(before, logits)
     network = fast.training(model)
-    assert not fast.records_graphs(network, torch.device("cuda"))
+    assert not network.recordable
     found, _ = forward(network, SOURCES, LENGTHS, TARGETS)
     assert torch.allclose(found, logits, atol=1e-12)
     for beam_size in (1, 2):

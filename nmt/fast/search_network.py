@@ -11,17 +11,20 @@ what the layers that read a context make of it, V target vocabulary.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.config.schema import Kernels
 from nmt.device import autocast
-from nmt.fast.kernels.products import Int8Linear
+from nmt.errors import ConfigError
+from nmt.fast.kernels.products import Int8Linear, multiplies_int8
 from nmt.fast.recurrent import STEPPED, reads, recurrent_of, writes
 from nmt.fast.search_layers import FastEncoder, Linear, RecurrentStep, weight_and_bias
 from nmt.model.attention import (
@@ -45,7 +48,7 @@ from nmt.model.decoders import (
     Tanh,
     Unread,
 )
-from nmt.model.records import Memory, source_mask
+from nmt.model.records import Memory, State, source_mask
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search import Searchable
 
@@ -280,3 +283,50 @@ def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
     if not writes(decoder, STEPPED):
         return None
     return SEARCH_TWINS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
+
+
+# --- the choice -------------------------------------------------------------------------------------------------------
+
+
+def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") -> Searchable[Any]:
+    """Return what search asks of the network, its twin if it has one, for as long as its weights stay as they are.
+
+    Matrix products are computed in ``precision``: fp32, bf16, float64, or int8. Raises ConfigError for int8 where there
+    is no twin, or no processor for it.
+    """
+    if precision == torch.int8 and kernels == "plain":
+        raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
+    if precision == torch.int8 and not multiplies_int8():
+        raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")
+    twin = twin_of(model.decoder) if kernels == "auto" else None
+    if twin is not None:
+        return twin(model, model.decoder, precision)
+    if precision == torch.int8:
+        decoder = "a built-in recurrent decoder without layer normalization, coverage or exact marginal"
+        raise ConfigError(f"precision: int8 needs {decoder}; use fp32 or bf16")
+    return PlainSearch(model, precision)
+
+
+class PlainSearch(Searchable[State]):
+    """The network as it is; under autocast where products are not computed in fp32."""
+
+    def __init__(self, model: Seq2Seq, precision: torch.dtype) -> None:
+        self.model = model
+        self.precision = precision
+        self.attends = model.attends
+
+    def encode(self, source: Tensor, lengths: Tensor) -> Memory:
+        """As ``Seq2Seq.encode``."""
+        return self.model.encode(source, lengths)
+
+    def start(self, memory: Memory, beam_size: int = 1) -> State:
+        """As ``Seq2Seq.start``."""
+        return self.model.start(memory)
+
+    def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
+        """As ``Seq2Seq.step``."""
+        return self.model.step(previous, state)
+
+    def searching(self) -> AbstractContextManager[object]:
+        """Autocast to the precision of products."""
+        return autocast(self.model.output.weight.device, self.precision)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nmt.config.schema import Kernels
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.fast.recurrent import WALKED, gates_of, outputs_of, reads, recurrent_of, writes
@@ -30,7 +31,7 @@ from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, R
 from nmt.model.dropout import Dropout
 from nmt.model.encoders import RecurrentEncoder
 from nmt.model.records import Memory, source_mask
-from nmt.model.seq2seq import Seq2Seq
+from nmt.model.seq2seq import Network, Seq2Seq
 
 Unrolled = tuple[Tensor, Tensor | None]
 Unroll = Callable[..., Unrolled]
@@ -38,11 +39,16 @@ WITHOUT_WAITING = {NoAttention, AdditiveAttention, DotAttention, GeneralAttentio
 """Attentions that wait for nothing; one of one's own may."""
 
 
-class FastTraining:
-    """Teacher forcing of a network by the twins of its parts; the parameters, and the training mode, are the network's.
+def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: bool = False) -> Network:
+    """Return the network for teacher forcing: the same parameters and, up to rounding, the same numbers.
 
-    With ``attention_gradients``, a loss may read the attention weights: no twin is taken that gives them no gradient.
+    With ``attention_gradients`` a loss may read the attention weights: no twin is taken that gives them no gradient.
     """
+    return FastTraining(model, attention_gradients=attention_gradients) if kernels == "auto" else model
+
+
+class FastTraining:
+    """Teacher forcing of a network by the twins of its parts; parameters and training mode are the network's."""
 
     def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
         self.model, self.output = model, model.output
@@ -52,8 +58,8 @@ class FastTraining:
         self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
 
     @property
-    def repeatable(self) -> bool:
-        """Whether all batches of a shape take the same operations, none of which waits for the GPU.
+    def recordable(self) -> bool:
+        """See ``Network``.
 
         Networks as Bahdanau's and Luong's papers have them: a GRU in both directions, a GRU of one layer with one of
         their attentions. No other twin has run on a GPU.

@@ -3,7 +3,7 @@
 Shapes: B sentences, S source and T target positions, N target tokens, R hypotheses, V target vocabulary, O readout.
 """
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,11 @@ class Network(Protocol):
     output: nn.Linear
     """From readouts (..., O) to logits (..., V)."""
 
+    @property
+    def recordable(self) -> bool:
+        """Whether a CUDA graph may repeat it: all batches of a shape take the same operations, none of which waits for
+        the GPU."""
+
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """Read the source: (B, S) ids, lengths (B,) real tokens of each -> memory of B sentences."""
 
@@ -41,6 +46,8 @@ class Network(Protocol):
 
 class Seq2Seq(nn.Module):
     """p(y | x) of an encoder and a decoder."""
+
+    recordable: ClassVar[bool] = False
 
     def __init__(
         self,

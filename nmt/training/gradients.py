@@ -180,7 +180,7 @@ Gradients = EagerGradients | GraphedGradients
 def gradients_on(model: Seq2Seq, objective: Objective, specials: Specials, machine: Machine) -> Gradients:
     """Choose CUDA graphs where the objective, the kernels and the device allow them."""
     eager = EagerGradients(model, objective, machine)
-    recorded = objective.recordable and fast.records_graphs(eager.network, machine.device)
+    recorded = objective.recordable and eager.network.recordable and machine.device.type == "cuda"
     return GraphedGradients(eager, specials) if recorded else eager
 
 
