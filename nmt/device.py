@@ -76,11 +76,9 @@ def precision_of(name: str, device: torch.device) -> torch.dtype:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """Return the type of matrix products of training; ``auto`` is bf16 where the hardware has instructions for it.
-
-    Whether bf16 is faster, ``nmt.training.trial`` measures.
-    """
-    return precision_of(("bf16" if multiplies_bf16(device) else "fp32") if name == "auto" else name, device)
+    """Return the type of matrix products of training, of a configuration; ``auto`` is bf16 where the hardware has
+    instructions for it. Whether bf16 is faster, ``nmt.training.trial`` measures."""
+    return FORMATS[("bf16" if multiplies_bf16(device) else "fp32") if name == "auto" else name]
 
 
 def format_of(precision: torch.dtype) -> str:

@@ -278,13 +278,6 @@ class FastLuong(FastSearch):
 SEARCH_TWINS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder: FastBahdanau, LuongDecoder: FastLuong}
 
 
-def twin_of(decoder: Decoder) -> Callable[..., FastSearch] | None:
-    """Look up the twin of a network with this decoder."""
-    if not writes(decoder, STEPPED):
-        return None
-    return SEARCH_TWINS.get(type(decoder)) if type(decoder.nonlinearity) in READOUTS else None
-
-
 # --- the choice -------------------------------------------------------------------------------------------------------
 
 
@@ -298,12 +291,12 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") ->
         raise ConfigError("precision: int8 needs kernels: auto, and the run has kernels: plain; use fp32 or bf16")
     if precision == torch.int8 and not multiplies_int8():
         raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")
-    twin = twin_of(model.decoder) if kernels == "auto" else None
-    if twin is not None:
-        return twin(model, model.decoder, precision)
+    decoder, twin = model.decoder, SEARCH_TWINS.get(type(model.decoder)) if kernels == "auto" else None
+    if twin is not None and writes(decoder, STEPPED) and type(decoder.nonlinearity) in READOUTS:
+        return twin(model, decoder, precision)
     if precision == torch.int8:
-        decoder = "a built-in recurrent decoder without layer normalization, coverage or exact marginal"
-        raise ConfigError(f"precision: int8 needs {decoder}; use fp32 or bf16")
+        needed = "a built-in recurrent decoder without layer normalization, coverage or exact marginal"
+        raise ConfigError(f"precision: int8 needs {needed}; use fp32 or bf16")
     return PlainSearch(model, precision)
 
 

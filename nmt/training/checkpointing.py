@@ -15,7 +15,7 @@ from nmt.config.schema import Training
 from nmt.data.dataset import PreparedData
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, FileError
-from nmt.evaluation.metrics import format_values, metric_of
+from nmt.evaluation.metrics import format_values
 from nmt.files import write_json, write_text
 from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
@@ -159,9 +159,8 @@ class Checkpointing:
 
 
 def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
-    """Return the path of the run directory. Checks directory, metric and ``start_from`` before the slow preparation;
-    with ``resume``, also that the configuration is the run's."""
-    metric_of(config.training.validation.metric)
+    """Return the path of the run directory. Checks directory and ``start_from`` before the slow preparation; with
+    ``resume``, also that the configuration is the run's."""
     run = directory.run_directory(config, resume=resume, overwrite=overwrite)
     if not resume:
         directory.refuse_other_parts(config)

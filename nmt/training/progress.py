@@ -141,12 +141,6 @@ class Progress:
         """The number of the update in progress, and the position of its text."""
         return f"update {self.update + 1} (epoch {self.position.epoch + 1}, batch {self.position.batch + 1})"
 
-    def resumed(self, batch_tokens: int) -> Self:
-        """The progress from which training continues; batches of another size begin the epoch again."""
-        same = batch_tokens == self.batch_tokens
-        position = self.position if same else Position(self.position.epoch)
-        return replace(self, position=position, batch_tokens=batch_tokens)
-
     def updated(self, made: Update, after: Position, seconds: float, log_every: int) -> Self:
         """The progress after one more update, which took ``seconds``; a window lasts ``log_every`` updates."""
         window = self.window if self.update % log_every else Window()

@@ -17,7 +17,7 @@ from nmt.data.dataset import PreparedData
 from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError
 from nmt.evaluation.alignment import GoldPairs, gold_pairs, likeliest_links, score_alignments
-from nmt.evaluation.metrics import Evidence, scores_of
+from nmt.evaluation.metrics import Evidence, metric_of, scores_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, counted, progress_bar
 from nmt.model import Seq2Seq
@@ -44,7 +44,9 @@ class Measures:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Read them. Raises ConfigError for a tokenizer that is not installed, DataError for unusable links."""
+        """Read them. Raises ConfigError for an unknown metric or a tokenizer that is not installed, DataError for
+        unusable links."""
+        metric_of(config.training.validation.metric)
         return cls(tokenizer_of_run(config), gold_pairs(config.evaluation.gold))
 
 

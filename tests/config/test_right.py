@@ -10,19 +10,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from nmt.config import dump_config, load_config
+from nmt.config import dump_config, load_config, schema
 from nmt.config.loading import LARGEST_YAML, format_yaml, parse_yaml
 from nmt.config.problems import keys_by_name
-from nmt.config.schema import (
-    AdditiveScore,
-    ConstantSchedule,
-    CosineScore,
-    JsonlCorpus,
-    LuongAttention,
-    NoAttention,
-    Sgd,
-    XavierInitialization,
-)
 from nmt.errors import ConfigError
 from tests.config.configurations import MINIMAL, load, problems
 
@@ -40,8 +30,8 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
         "output=runs/a=b",
     )
     assert config.training.optimizer.learning_rate == 0.002
-    assert config.model.attention == NoAttention(type="none")
-    assert config.data.test == JsonlCorpus(jsonl="test.jsonl")
+    assert config.model.attention == schema.NoAttention(type="none")
+    assert config.data.test == schema.JsonlCorpus(jsonl="test.jsonl")
     assert config.decoding.length_penalty == 0
     assert config.evaluation.bins == (5, 10)
     assert config.output == "runs/a=b"
@@ -50,13 +40,13 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
 def test_a_section_needs_no_more_than_what_differs(tmp_path: Path) -> None:
     """A type alone keeps keys that the new variant knows; a word is a type with its defaults; no type is the usual."""
     model = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score.type=concat").model
-    assert model.attention == LuongAttention(type="luong", score=AdditiveScore(type="concat", hidden=64))
+    assert model.attention == schema.LuongAttention(type="luong", score=schema.AdditiveScore(type="concat", hidden=64))
     words = ("model.attention=luong", "model.attention.score=cosine", "training.optimizer=sgd")
     config = load(tmp_path, MINIMAL, *words, "training.schedule.warmup=7", "model.initialization={}")
-    assert config.model.attention == LuongAttention(type="luong", score=CosineScore(type="cosine"))
-    assert config.model.initialization == XavierInitialization()
-    assert config.training.optimizer == Sgd(type="sgd")
-    assert config.training.schedule == ConstantSchedule(warmup=7)
+    assert config.model.attention == schema.LuongAttention(type="luong", score=schema.CosineScore(type="cosine"))
+    assert config.model.initialization == schema.XavierInitialization()
+    assert config.training.optimizer == schema.Sgd(type="sgd")
+    assert config.training.schedule == schema.ConstantSchedule(warmup=7)
 
 
 @pytest.mark.parametrize(
