@@ -16,7 +16,7 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.protection import PLACEHOLDERS, STRAY, Protection
 from nmt.data.tokenizer import MARK, learn
-from nmt.errors import CheckpointError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.pages.serving.batches import Request, translating
 from nmt.search import Sampling
 from nmt.translation.forced import force
@@ -109,6 +109,11 @@ def test_training_reads_placeholders_and_the_other_splits_keep_their_text(tmp_pa
         assert len({*source} & {*ids[0]}) == 3
     other = prepare(config(tmp_path, {"type": "character"}, protect=["braces"]))
     assert {len({*source} & {*ids[0]}) for source, _ in pairs_of(other.train)[:9]} == {1}, "encoded again"
+    dropped = {"type": "bpe", "vocabulary": 42, "dropout": 0.5}
+    sampled = prepare(config(tmp_path, dropped, protect=["number", "braces"]))
+    ids = [[side.piece_id(each) for each in PLACEHOLDERS] for _, side in sampled.tokenizers.sides()]
+    for sides in pairs_of(sampled.train.in_epoch(0))[:9]:
+        assert [len({*side} & {*known}) for side, known in zip(sides, ids, strict=True)] == [3, 3]
     [refused] = config(tmp_path, {"type": "word"}, protect=["number"]).contradictions()
     assert str(refused) == "data.protect: needs pieces within words; leave it out, or use another tokenizer.type"
     TOKENIZERS.save(tmp_path)
@@ -145,6 +150,9 @@ def test_a_report_reads_placeholders_and_has_no_engine(tmp_path: Path) -> None:
 def test_a_run_is_loaded_with_its_pieces_only_and_not_exported(tmp_path: Path, refused: Callable[..., str]) -> None:
     runs = [save_run(tmp_path / each["type"], each, LEARNED, protect=("url", "tag")) for each in ATTENTIONS]
     assert Translator.load(runs[0], "cpu").tokenizers.protection.kinds == ("tag", "url")
+    other = save_run(tmp_path / "other", tokenizers=LEARNED, protect=("url",))
+    with pytest.raises(ConfigError, match=r"other: data.protect is .* that of .*bahdanau"):
+        Translator.load([runs[0], other], "cpu")
     for kind, run in (("web", runs[0]), ("ctranslate2", runs[-1])):
         said = refused(export, f"--{kind}", run, tmp_path / "model")
         assert "data.protect: " in said and "does not hide spans; train a run without it" in said

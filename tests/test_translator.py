@@ -309,7 +309,8 @@ def test_each_sign_names_its_lines() -> None:
     lost = LostText(EVERY)
     for number in range(1, 13):
         lost.add(number, translated("The cat sleeps. The dog barks.", "ok", 8, 7))
-    lost.add(13, translated("a line", " ", 3, 1))
+    for _ in range(2):  # two sentences of a line
+        lost.add(13, translated("a line", " ", 3, 1))
     lost.add(14, translated("a long line", "word", 9, 2))
     lost.add(15, translated("a long line", "word", 8, 2))  # just long enough
     lost.add(16, translated("ab", "word", 7, 1))  # too short to judge
