@@ -120,7 +120,8 @@ class RunDirectory(Checkpoints):
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
-    """The run directory of a configuration. Raises ConfigError if there is none, or if it must not be used."""
+    """The run directory of a configuration. Raises ConfigError if there is none, if it must not be used, or if it was
+    begun otherwise; and the errors of ``start_from``, all before the slow preparation."""
     if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
     run = RunDirectory(config.output)
@@ -141,6 +142,10 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
         raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
     if resume and not run.has("last"):
         raise CheckpointError(f"{run.checkpoints / 'last'}: missing, nothing to resume from; start with --overwrite")
+    if resume:
+        refuse_other_config(run, config)
+    else:
+        refuse_other_parts(config)
     return run
 
 

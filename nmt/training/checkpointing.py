@@ -158,17 +158,6 @@ class Checkpointing:
 # --- the start of a run: created, or opened to resume -----------------------------------------------------------------
 
 
-def find_run(config: Config, *, resume: bool, overwrite: bool) -> str:
-    """Return the path of the run directory. Checks directory and ``start_from`` before the slow preparation; with
-    ``resume``, also that the configuration is the run's."""
-    run = directory.run_directory(config, resume=resume, overwrite=overwrite)
-    if not resume:
-        directory.refuse_other_parts(config)
-    else:
-        directory.refuse_other_config(run, config)
-    return str(run.path)
-
-
 def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dict[str, Any]:
     """The configuration, software and data of a run: the same in all of its processes."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")

@@ -16,10 +16,10 @@ from nmt.data.dataset import PreparedData, prepare, try_cache
 from nmt.data.report import table
 from nmt.device import peak_memory, timed
 from nmt.messages import Caution, Detail, Result, Say, duration
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, run_directory
 from nmt.runs.log import read_metrics
 from nmt.training import train
-from nmt.training.checkpointing import facts_of, find_run, resumed_progress
+from nmt.training.checkpointing import facts_of, resumed_progress
 from nmt.training.progress import Extent, Progress
 from nmt.training.reports import number_of
 from nmt.training.trainer import Trainer
@@ -41,7 +41,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
 
     Raises the errors of training.
     """
-    run = RunDirectory(find_run(config, resume=resume, overwrite=overwrite))
+    run = run_directory(config, resume=resume, overwrite=overwrite)
     measures = Measures.of(config)
     try_cache(config.data)
     if run.path.exists():

@@ -18,10 +18,10 @@ from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
 from nmt.model import build_model
 from nmt.runs.checkpoints import load_weights
-from nmt.runs.directory import RunDirectory, read_manifest
+from nmt.runs.directory import RunDirectory, read_manifest, run_directory
 from nmt.runs.loading import start
 from nmt.runs.log import best_validation, read_metrics
-from nmt.training.checkpointing import create_run, facts_of, find_run, refuse_unequal, reopen_run
+from nmt.training.checkpointing import create_run, facts_of, refuse_unequal, reopen_run
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
 from nmt.training.trial import Trial, choose_kernels, choose_precision
@@ -72,7 +72,7 @@ def train(
     if not isinstance(config, Config):
         raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")
     say = say if world.writes else silent
-    path = on_writer(world, lambda: find_run(config, resume=resume, overwrite=overwrite))
+    path = on_writer(world, lambda: str(run_directory(config, resume=resume, overwrite=overwrite).path))
     run, machine, measures = RunDirectory(path), set_up(config, world), Measures.of(config)
     prepared = in_turn(world, lambda: prepare(config, say, own=run.path if resume else None))
     if not resume:
