@@ -206,13 +206,13 @@ class Linear(schema.Schedule):
 
     type: Literal["linear"]
 
+    def decay(self, update: int, updates: int, scale: float) -> float:
+        return range(updates, 0, -1)[update - 1] / updates
+
 
 def test_a_schedule_is_told_the_last_update_and_no_later_one(folder: Path) -> None:
     """The built-in warm-up precedes it."""
     schema.SCHEDULES.register(Linear)
-    schema.SCHEDULES.builds(Linear)(
-        lambda _, updates: lambda update, scale: range(updates, 0, -1)[update - 1] / updates
-    )
     schedule = {"type": "linear", "warmup": 2}
     config = Config.model_validate(options(folder, updates=4, log_every=1, schedule=schedule))
     dry_run(config, resume=False, overwrite=False, say=lambda _: None)

@@ -8,7 +8,7 @@ from torch import nn
 
 from nmt.config import schema
 from nmt.errors import CheckpointError
-from nmt.training.optimizer import build_optimizer, build_schedule, load_moments, saved_moments
+from nmt.training.optimizer import build_optimizer, load_moments, saved_moments
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,7 @@ from nmt.training.optimizer import build_optimizer, build_schedule, load_moments
 )
 def test_rates_by_hand(schedule: schema.AnySchedule, rates: dict[int, float]) -> None:
     """The scale to which a plateau has brought the rate down counts with that schedule alone."""
-    factor = build_schedule(schedule, 1000)
-    assert {update: 2.0 * factor(update, 0.25) for update in rates} == pytest.approx(rates)
+    assert {update: 2.0 * schedule.share(update, 1000, scale=0.25) for update in rates} == pytest.approx(rates)
 
 
 # --- optimizers -------------------------------------------------------------------------------------------------------

@@ -1,16 +1,12 @@
-"""Optimizers, their moments in checkpoints, and schedules of the learning rate."""
+"""Optimizers, and their moments in checkpoints."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
 from nmt.runs.checkpoints import refuse_other_tensors
-
-Factor = Callable[[int, float], float]
-"""The factor of the learning rate in an update, which is counted from 1; it is also given ``Progress.scale``."""
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:
@@ -87,27 +83,3 @@ def load_moments(
         _, number, name = key.split(".")
         state.setdefault(int(number), {})[name] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-
-
-# --- schedules --------------------------------------------------------------------------------------------------------
-
-
-def build_schedule(config: schema.AnySchedule, updates: int) -> Factor:
-    """The configured schedule of a run of this many updates, with its warm-up."""
-    after: Factor = schema.SCHEDULES.build(config, updates)
-    return lambda update, scale: (min(1.0, update / config.warmup) if config.warmup else 1.0) * after(update, scale)
-
-
-@schema.SCHEDULES.builds(schema.ConstantSchedule)
-def _constant(config: schema.ConstantSchedule, updates: int) -> Factor:
-    return lambda update, scale: 1.0
-
-
-@schema.SCHEDULES.builds(schema.InverseSquareRootSchedule)
-def _inverse_square_root(config: schema.InverseSquareRootSchedule, updates: int) -> Factor:
-    return lambda update, scale: min(1.0, math.sqrt(config.warmup / update))
-
-
-@schema.SCHEDULES.builds(schema.PlateauSchedule)
-def _plateau(config: schema.PlateauSchedule, updates: int) -> Factor:
-    return lambda update, scale: scale

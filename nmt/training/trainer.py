@@ -18,7 +18,7 @@ from nmt.model import Seq2Seq
 from nmt.training.checkpointing import Checkpointing
 from nmt.training.gradients import Accumulation, gradients_on
 from nmt.training.objective import objective_of
-from nmt.training.optimizer import build_optimizer, build_schedule
+from nmt.training.optimizer import build_optimizer
 from nmt.training.progress import Extent, Progress, Update
 from nmt.training.reports import Log
 from nmt.training.validation import Measures, Validator
@@ -47,7 +47,6 @@ class Trainer:
         self.gradients = gradients_on(model, objective, self.specials, machine)
         self.accumulation = Accumulation(model, machine, self.training.accumulation)
         self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
-        self.schedule = build_schedule(self.training.schedule, self.training.updates)
         # between updates
         self.validator = Validator(config, prepared, model, log, machine, measures)
         self.checkpointing = Checkpointing(self.training, log.run, model, self.optimizer, machine, log)
@@ -95,7 +94,8 @@ class Trainer:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
         # set the learning rate of this update
         training = self.training
-        rate = training.optimizer.learning_rate * self.schedule(self.progress.update + 1, self.progress.scale)
+        share = training.schedule.share(self.progress.update + 1, training.updates, self.progress.scale)
+        rate = share * training.optimizer.learning_rate
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 

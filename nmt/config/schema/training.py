@@ -1,5 +1,6 @@
-"""The ``training`` section. ``nmt.training.optimizer`` builds its optimizers and schedules."""
+"""The ``training`` section. ``nmt.training.optimizer`` builds its optimizers."""
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -81,11 +82,20 @@ AnyOptimizer = Annotated[Optimizer, Choice("adam", OPTIMIZERS)]
 
 
 class Schedule(Section):
-    """Options of every schedule; built around the run's number of updates to a ``Factor`` of the learning rate."""
+    """Options of every schedule, which computes its own rates."""
 
     type: str
     warmup: Count = 0
     """Updates during which the rate grows linearly from zero."""
+
+    def share(self, update: int, updates: int, scale: float) -> float:
+        """Return the share of ``learning_rate`` in an ``update`` of ``updates``, counted from 1; ``scale`` is the share
+        to which validations have reduced it."""
+        return (min(1.0, update / self.warmup) if self.warmup else 1.0) * self.decay(update, updates, scale)
+
+    def decay(self, update: int, updates: int, scale: float) -> float:
+        """Return the share without the warm-up."""
+        return 1.0
 
 
 @SCHEDULES.register
@@ -103,6 +113,10 @@ class InverseSquareRootSchedule(Schedule):
     warmup: Size = 1000
     """Updates during which the rate grows linearly from zero."""
 
+    def decay(self, update: int, updates: int, scale: float) -> float:
+        """Fall from 1 at the end of the warm-up."""
+        return min(1.0, math.sqrt(self.warmup / update))
+
 
 @SCHEDULES.register
 class PlateauSchedule(Schedule):
@@ -115,6 +129,10 @@ class PlateauSchedule(Schedule):
     """Validations without improvement to tolerate before the rate falls."""
     floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Smallest rate, relative to ``learning_rate``."""
+
+    def decay(self, update: int, updates: int, scale: float) -> float:
+        """Follow the validations."""
+        return scale
 
 
 AnySchedule = Annotated[Schedule, Choice("constant", SCHEDULES)]
