@@ -38,9 +38,12 @@ def numbers(text: str) -> list[list[float]]:
     return [[float(column) for column in line.split("\t")] for line in text.splitlines()]
 
 
-def test_a_line_a_pair(score: Score, tmp_path: Path) -> None:
-    pieces, links = tmp_path / "pieces", tmp_path / "links"
-    code, out, err = score("--pieces", str(pieces), "--alignments", str(links), "--length-penalty", "0.5")
+def test_a_line_a_pair(score: Score, random_run: str, tmp_path: Path) -> None:
+    """The length penalty of the score is that of the run."""
+    pieces, links, run = tmp_path / "pieces", tmp_path / "links", shutil.copytree(random_run, tmp_path / "run")
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(text.replace("length_penalty: 1.0", "length_penalty: 0.5"))
+    code, out, err = score("--pieces", str(pieces), "--alignments", str(links), model=str(run))
     assert (code, err) == (0, "")
     rows = numbers(out)
     objects = [json.loads(line) for line in pieces.read_text().splitlines()]
@@ -59,12 +62,6 @@ def test_a_line_a_pair(score: Score, tmp_path: Path) -> None:
         assert [j for _, j in joined] == list(range(len(line.split())))
     assert rows[-1] == [0.0, 0.0, 0.0] and lines[-1] == ""
     assert objects[-1] == {"source": [], "target": [], "log_probabilities": []}
-
-
-def test_the_length_penalty_is_that_of_the_run(score: Score) -> None:
-    """Unless it is given; the configuration has 1."""
-    assert score()[1] == score("--length-penalty", "1")[1] != score("--length-penalty", "0")[1]
-    assert all(value == total for value, total, _ in numbers(score("--length-penalty", "0")[1]))
 
 
 def test_lines_that_are_cut_off_are_told_once(score: Score, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,6 +196,21 @@ def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: dict[
     assert [row[1:] for row in rows[:60]] + rows[60:] == source.encode(lines)
 
 
+@pytest.mark.parametrize("kind", [BPE, WORD], ids=["bpe", "word"])
+def test_a_tag_in_the_text_or_of_decoding_is_that_of_training(tmp_path: Path, kind: dict[str, Any]) -> None:
+    made = mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, kind)
+    text = Path(made.data.validation.model_dump()["source"])
+    lines = text.read_text("utf-8").splitlines()
+    text.write_text("".join(f"{'<bt> ' * (number % 2)}{line}\n" for number, line in enumerate(lines)), "utf-8")
+    tagging = made.model_copy(update={"decoding": made.decoding.model_copy(update={"to": "<bt>"})})
+    plain, tagged = prepare(made), prepare(tagging)
+    tag, ids = plain.tokenizers.source.piece_id("<bt>"), plain.tokenizers.source.encode(lines)
+    assert [row for row, _ in pairs_of(tagged.validation)] == [[tag, *row] for row in ids]
+    found = [row for row, _ in pairs_of(plain.validation)]
+    assert found == [[tag] * (number % 2) + row for number, row in enumerate(ids)]
+    assert pairs_of(plain.train) == pairs_of(tagged.train)
+
+
 def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     for _ in ("made", "found in the cache"):
         said = error_of(prepare, mixed(tmp_path, {"europarl": 1.0, "back": 0.001}))

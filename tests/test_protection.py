@@ -27,7 +27,7 @@ from tests.test_epochs import pairs_of
 from tests.test_report import report
 
 EVERY = Protection(get_args(Span), ("<bt>",))
-LEARNED = learn(LearnedTokenizer(type="bpe", vocabulary=100), PAIRS, both=PLACEHOLDERS)
+LEARNED = learn(LearnedTokenizer(type="bpe", vocabulary=101), PAIRS, ["<bt>"], PLACEHOLDERS)
 HIDING = replace(LEARNED, protection=EVERY)
 FIVE: dict[str, Any] = {"beam_size": 5, "n_best": 5}
 WORDS = ["https://a.b/c?d=1", "me@x.org", "{a}", "<b>", "3,5", "word", "<2fr>", "<bt>"]

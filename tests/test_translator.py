@@ -4,6 +4,7 @@ import itertools
 import random
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,11 +15,14 @@ from hypothesis import strategies as st
 
 from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS
+from nmt.data.corpus import Pair
+from nmt.data.protection import Protection
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
 from nmt.fast import PlainSearch
 from nmt.fast.search_network import FastSearch
 from nmt.search import Sampling
+from nmt.translation.forced import force
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.searching import (
     FIRST_WINDOW,
@@ -303,6 +307,22 @@ def test_a_paragraph_keeps_its_spans_and_stays_one_line() -> None:
     line, options = "\r" + "\r ".join(parts), SearchOptions.from_config(translator.decoding)
     [found] = translate_watched(translator, [line], options, source="x", between="")
     assert found.text == " " + "  ".join(translator.translate(part).text for part in parts)
+
+
+def test_a_tag_goes_before_each_line_without_one() -> None:
+    tokenizers = replace(HIDING, protection=Protection(tags=("<bt>",)), to="<bt>")
+    model = network(tokenizers=tokenizers)
+    translator, tagged = translator_of(model, tokenizers), [f"<bt> {line}" for line in LINES]
+    found = translator.translate([*LINES, "", *tagged], to="<bt>")
+    typed = translator.translate(tagged)
+    assert [each.text for each in found[:40]] == [each.text for each in typed]
+    assert [each.source_pieces for each in found] == [each.source_pieces for each in [*typed, found[40], *typed]]
+    assert (found[40].source_pieces, found[0].source_pieces[0]) == ([], "<bt>")
+    assert [each.text for each in typed] != [each.text for each in translator.translate(LINES)]
+    with pytest.raises(ConfigError, match=r"decoding\.to: no training corpus has the tag '<x>'; the tags are: <bt>"):
+        translator.translate("a", to="<x>")
+    forced = [list(force(model, tokenizers, [Pair(line, "a")], translator.device)) for line in (LINES[0], tagged[0])]
+    assert forced[0][0][1].log_probability == forced[1][0][1].log_probability
 
 
 def test_each_sign_names_its_lines() -> None:

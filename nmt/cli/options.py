@@ -95,10 +95,10 @@ SHARED = {
     "precision": "number format of matrix products; int8 needs VNNI (default: fp32)",
     "bins": "maximum length of each bin, in words (in characters for a language without spaces); "
     "longer sentences form one more bin (default: evaluation.bins of the first run, or its default)",
-    "bleu_tokenizer": "tokenizer of BLEU: 13a, zh, ja-mecab, ko-mecab, char, intl, none (default: "
-    "evaluation.bleu_tokenizer of the runs, or by the script of the references)",
-    "gold": "file of correct word alignments, a line for each sentence pair: i-j is a sure link between source word i "
-    "and target word j, ipj a possible one",
+    "bleu_tokenizer": "tokenizer of BLEU (default: evaluation.bleu_tokenizer of the runs, or by the script of the "
+    "references)",
+    "gold": "file of correct word alignments, a line for each pair: i-j is a sure link between source word i and "
+    "target word j, ipj a possible one",
     "gold_first": "index of the first word in --gold (default: 0)",
 }
 """The help of parameters that several commands have."""
@@ -201,7 +201,7 @@ def _decoding_options() -> Iterator[Option]:
     for name, field in schema.Decoding.model_fields.items():
         meaning = re.sub(r"\s+", " ", field.description or "").removesuffix(".")
         text = f"{meaning[0].lower()}{meaning[1:]} (default: decoding.{name} of the run)".replace("%", "%%")
-        annotation: Any = Annotated[field.annotation, *field.metadata]
+        annotation: Any = Annotated[field.annotation, *field.metadata, Value.of(field.annotation)]
         yield Option(name, annotation, False, False, argparse.SUPPRESS, "decoding", text)
 
 

@@ -14,7 +14,7 @@ from nmt.cli.command import Command
 from nmt.cli.files import count_lines, format_links, open_outputs, require_attention, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
-from nmt.config.schema import LengthPenalty, Size
+from nmt.config.schema import Size
 from nmt.data.corpus import Pair, aligned_pairs, read_lines
 from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
@@ -36,7 +36,6 @@ def score(
     pieces: OutputFile | None = None,
     alignments: OutputFile | None = None,
     reverse_model: RunPath | None = None,
-    length_penalty: LengthPenalty | None = None,
     device: Device = "auto",
 ) -> None:
     """Score given translations: how probable a run finds each one.
@@ -54,7 +53,6 @@ def score(
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         reverse_model: run that translates the target into the source: --alignments joins the links of both by
             grow-diag-final-and
-        length_penalty: exponent of the length penalty of the score (default: decoding.length_penalty of the run)
 
     examples:
       nmt-score --model runs/en-fr --source test.en --target test.fr --pieces test.jsonl --alignments test.align
@@ -62,7 +60,7 @@ def score(
     """
     require_attention([model], {"--alignments": alignments})
     config = load_run_config(model)
-    data, decoding = config.data, config.decoding
+    data = config.data
     if reverse_model is not None:
         require_attention([reverse_model], {"--reverse-model": True})
         other = load_run_config(reverse_model).data
@@ -71,7 +69,6 @@ def score(
             raise ConfigError(f"--reverse-model: {found}; must be {data.target_language} to {data.source_language}")
         if not alignments:
             raise ConfigError("--reverse-model: has no effect without --alignments")
-    alpha = decoding.length_penalty if length_penalty is None else length_penalty
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import BLANK, force  # noqa: PLC0415
@@ -117,7 +114,7 @@ def score(
     with ExitStack() as stack:
         outputs = open_outputs(
             [
-                (output, lambda _, forced, __: format_numbers(forced, alpha)),
+                (output, lambda _, forced, __: format_numbers(forced, config.decoding.length_penalty)),
                 (pieces, lambda _, forced, __: format_pieces(forced)),
                 (alignments, format_pair_links),
             ],

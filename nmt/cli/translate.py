@@ -99,7 +99,6 @@ def translate(
         calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors")
     from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import translate_marked  # noqa: PLC0415
-    from nmt.translation.searching import SearchOptions  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
     from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
@@ -107,7 +106,7 @@ def translate(
     if sampling_temperature is not None:
         sampling = Sampling(sampling_temperature, top_k, top_p, Sampling.seed if seed is None else seed)
         decoding = {"beam_size": 1, **decoding, "sampling": sampling}
-    search = SearchOptions.from_config(translator.decoding, n_best=n_best, attention=any(drawn.values()), **decoding)
+    search = translator.options(n_best=n_best, attention=any(drawn.values()), **decoding)
     typed = input is None and sys.stdin.isatty()
     begin, end = 0, count_lines(input)
     if shard is not None and end is not None:

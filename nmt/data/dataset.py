@@ -65,7 +65,7 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     data, options = config.data, config.tokenizer
     digests = _digests(data)
     start_from = config.training.start_from and str(own or config.training.start_from)
-    tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(data)
+    tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(config)
     recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked))
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
@@ -123,7 +123,7 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     corpora of a mix one after the other, each pair once, whatever its weight."""
     corpora = data.training_corpora
     tags = {f"data.{key}.tag": corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
-    pieces, both = list(dict.fromkeys(tags.values())), PLACEHOLDERS if data.protect else ()
+    pieces, both = data.tags, PLACEHOLDERS if data.protect else ()
     owner, remedy = "tokenizer", f"learn the model with: spm_train --user_defined_symbols={','.join(pieces)}"
     if start_from is not None:
         files = {side: f"{start_from}/tokenizer/{side}.model" for side in ("source", "target")}
@@ -156,7 +156,7 @@ def _encoded(
     data: Data, training: Recipe, digests: Digests, threads: int, say: Say
 ) -> tuple[dict[str, Any], dict[str, pa.Table]]:
     """The report on all splits, and the pairs of each; the training set is encoded by the recipe ``training``."""
-    held_out = Recipe(training.tokenizers, text=True)
+    held_out = Recipe(training.tokenizers, text=True, tag=training.tokenizers.to)
     recipes = {"train": training, "validation": held_out, "test": replace(held_out, whole=True)}
     splits, languages = _splits(data), (data.source_language, data.target_language)
 
@@ -177,7 +177,8 @@ def _encoded(
         say(f"encoded corpus: {folder}")
         return report, tables
 
-    key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, data.filter.model_dump(), training.text, data.protect)
+    options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to]
+    key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, options)
     return cached(data.cache, f"corpus-{key}", load, build, say)
 
 

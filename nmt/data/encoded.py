@@ -50,7 +50,7 @@ class Recipe:
     links: bool = False
     """Store the links of pieces: source piece, target piece, ..."""
     tag: str | None = None
-    """The piece before each source sentence."""
+    """The piece before each source sentence without a tag."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -83,7 +83,7 @@ def encode_split(
                 linked = linked_pairs(read_pairs(corpus, *languages), corpus)
                 while unit := list(islice(linked, UNIT)):
                     pairs, links = zip(*unit, strict=True)
-                    kept, found = encode(pairs, replace(recipe, tag=corpus.tag), seen, threads, links)
+                    kept, found = encode(pairs, replace(recipe, tag=corpus.tag or recipe.tag), seen, threads, links)
                     writer.write_table(kept)
                     units.append(found)
                     progress.advance(len(found))
@@ -111,16 +111,16 @@ def encode(
         if recipe.links:
             spelled = (tokenizer.pieces(row, each.spans) for row, each in zip(ids, hidden, strict=True))
             places.append(list(map(piece_words, spelled, texts)))
-        if side == "source" and recipe.tag is not None:
-            tag = tokenizer.piece_id(recipe.tag)
-            ids = [[tag, *row] if row else row for row in ids]
+        if side == "source":
+            ids = [recipe.tokenizers.tagged(row, recipe.tag) for row in ids]
         columns |= {side: ids, f"{side}_text": read if recipe.rule else texts}
         facts[f"{side}_words"] = [len(text.split()) for text in texts]
         facts[f"{side}_pieces"] = [len(row) for row in ids]
         facts[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]
     if recipe.links:
-        first = [] if recipe.tag is None else [-1]  # a tag is part of no word
-        columns["links"] = [piece_links(each, first + s, t) for each, s, t in zip(links, *places, strict=True)]
+        rows = zip(links, columns["source"], *places, strict=True)
+        # a tag that was put before a text is part of no word
+        columns["links"] = [piece_links(each, [-1, *s][-len(row) :], t) for each, row, s, t in rows]
     facts["pair_hash"] = [text_hash("\n".join(pair)) for pair in pairs]
     facts["source_hash"] = [text_hash(pair.source) for pair in pairs]
     facts["spans_differ"] = [each.differ for each in hidden]
@@ -241,7 +241,7 @@ class TrainingSet(EncodedCorpus):
         self._segmentations, self._tags = dict[str, BpeDropout](), set[int]()
         if tokenizers is not None and dropout:
             self._segmentations |= {side: BpeDropout(tokenizer, dropout) for side, tokenizer in tokenizers.sides()}
-            self._tags |= {tokenizers.source.piece_id(tag) for tag in tokenizers.protection.tags}
+            self._tags |= tokenizers.tags.keys()
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, segmented for it; its plan shuffles them."""

@@ -10,6 +10,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -173,18 +174,34 @@ class Tokenizers:
     """Whether the network reads the pieces of a source sentence last to first."""
     protection: Protection = field(default_factory=Protection)
     """Hides spans before a text is encoded."""
+    to: str | None = None
+    """The tag of source texts without one, but for training."""
 
-    def used_as(self, data: schema.Data) -> Self:
+    def used_as(self, config: schema.Config) -> Self:
         """The same models with the options that no model file has.
 
         Raises DataError for models without the pieces that ``data.protect`` needs.
         """
+        data = config.data
         for side, tokenizer in self.sides() if data.protect else ():
             if not {*PLACEHOLDERS, MARK} <= tokenizer.scores().keys():
                 problem = f"data.protect: the {side} tokenizer has no pieces U+E000 to U+E009"
                 raise DataError(f"{problem}; learn one with data.protect, or leave it out")
-        tags = [corpus.tag for corpus in data.training_corpora.values() if corpus.tag is not None]
-        return replace(self, reverse_source=data.reverse_source, protection=Protection(data.protect, tuple(tags)))
+        protection = Protection(data.protect, data.tags)
+        return replace(self, reverse_source=data.reverse_source, protection=protection, to=config.decoding.to)
+
+    @cached_property
+    def tags(self) -> dict[int, list[int]]:
+        """The source pieces that are tags of training corpora, and the ids of each as text, with the mark of a word."""
+        return {self.source.piece_id(each): self.source.encode([each])[0] for each in self.protection.tags}
+
+    def tagged(self, ids: list[int], tag: str | None) -> list[int]:
+        """Begin the ids of a source text, if there are any, with the piece of the tag that the text begins with, or of
+        ``tag``, as in training."""
+        for own, typed in self.tags.items():
+            if ids[: len(typed)] == typed:
+                return [own, *ids[len(typed) :]]
+        return ids if tag is None or not ids else [self.source.piece_id(tag), *ids]
 
     def sides(self) -> Iterator[tuple[str, Tokenizer]]:
         """Both sides by name, the source first."""

@@ -141,12 +141,11 @@ class Systems:
 
     def translate(self, entry: Entry) -> Iterator[Translation]:
         """Load a run at once, and translate the source line by line, with warnings that name it."""
-        from nmt.translation.searching import SearchOptions  # noqa: PLC0415
         from nmt.translation.translator import Translator  # noqa: PLC0415
         from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
         translator = Translator.load(entry.path, self.device, self.precision)
-        options = SearchOptions.from_config(translator.decoding, **self.changes)
+        options = translator.options(**self.changes)
         source, what, total = self.source or "the source", f"{entry.path}: translating", len(self.sources)
         return translate_watched(translator, self.sources, options, source=source, what=what, total=total)
 

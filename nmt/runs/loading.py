@@ -42,7 +42,7 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     run.refuse_links()
     try:
         config = load_run_config(run.path)
-        tokenizers = Tokenizers.load(run.tokenizer).used_as(config.data)
+        tokenizers = Tokenizers.load(run.tokenizer).used_as(config)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
     _refuse_other_tokenizers(run, tokenizers)

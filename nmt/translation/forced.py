@@ -76,8 +76,10 @@ def force(
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
         hidden = [tokenizers.protection.hide(*pair) for pair in window]
         source_texts, target_texts = zip(*(each.texts for each in hidden), strict=True)
-        sources = _encoded("source", tokenizers.source, source_texts, max_source, first, warn)
-        targets = _encoded("target", tokenizers.target, target_texts, max_target, first, warn)
+        read_ids = _encoded("source", tokenizers.source, source_texts, max_source, first, warn)
+        written_ids = _encoded("target", tokenizers.target, target_texts, max_target, first, warn)
+        sources = [np.array(tokenizers.tagged(ids, tokenizers.to), np.int32) for ids in read_ids]
+        targets = [np.array(ids, np.int32) for ids in written_ids]
         source_lengths, target_lengths = (np.array([len(ids) for ids in each], np.int32) for each in (sources, targets))
         plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
         batches = [[(sources[row], targets[row], hidden[row].spans) for row in rows] for rows in plan]
@@ -90,12 +92,14 @@ def force(
         first += len(window)
 
 
-def _encoded(side: str, tokenizer: Tokenizer, texts: Sequence[str], most: int, first: int, warn: Warn) -> list[Ids]:
+def _encoded(
+    side: str, tokenizer: Tokenizer, texts: Sequence[str], most: int, first: int, warn: Warn
+) -> list[list[int]]:
     encoded = tokenizer.encode_first(texts, most)
     for number, (_, cut) in enumerate(encoded, first):
         if cut:
             warn(side, number, f"too long: only its first {most} pieces are read")
-    return [np.array(ids, np.int32) for ids, _ in encoded]
+    return [ids for ids, _ in encoded]
 
 
 @torch.inference_mode()

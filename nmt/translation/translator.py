@@ -111,6 +111,17 @@ class Translator:
         """Whether translations have attention weights."""
         return self.searchable.attends
 
+    def options(self, **changes: Any) -> SearchOptions:
+        """Return how lines are translated: ``decoding`` with ``changes``, of which None changes nothing.
+
+        Raises ConfigError for an unknown option, for one out of its bounds, for options that contradict each other, and
+        for a tag that no training corpus has.
+        """
+        options = SearchOptions.from_config(self.decoding, **changes)
+        if problems := [*map(str, options.unknown_tag(self.tokenizers.protection.tags))]:
+            raise ConfigError(*problems)
+        return options
+
     @overload
     def translate(self, lines: str, **changes: Any) -> Translation: ...
     @overload
@@ -137,10 +148,9 @@ class Translator:
         run's configuration: ``beam_size=12, length_penalty=0.6, n_best=3``. Attention is kept, if the model has any,
         unless ``attention=False``.
 
-        Raises ConfigError for an unknown option, for one out of its bounds, and for options that contradict each other;
-        TypeError for lines that are none.
+        Raises the errors of :meth:`options`, and TypeError for lines that are none.
         """
-        options = SearchOptions.from_config(self.decoding, **{"attention": self.attends, **changes})
+        options = self.options(**{"attention": self.attends, **changes})
         if not isinstance(lines, Iterable):
             raise TypeError(f"lines must be a str, a list of str, or an iterator of str; found {lines!r}")
         if isinstance(lines, str):
@@ -192,6 +202,7 @@ class Translator:
             if cut:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if ids:
+                ids = self.tokenizers.tagged(ids, options.to)  # noqa: PLW2901
                 lines.append(Line(number, ids, hidden[number - first].spans))
         progress.advance(len(text) - len(lines))  # blank ones
         lines.sort(key=lambda line: -line.length)

@@ -154,6 +154,11 @@ class Data(Section):
         return {"train": self.train}
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the training corpora."""
+        return tuple(dict.fromkeys(each.tag for each in self.training_corpora.values() if each.tag is not None))
+
+    @property
     def linked(self) -> list[str]:
         """The dotted keys of the word links of the training set."""
         return [f"data.{key}.links" for key, corpus in self.training_corpora.items() if corpus.links is not None]

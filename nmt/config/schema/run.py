@@ -1,6 +1,6 @@
 """The sections ``decoding`` and ``evaluation``, and the configuration of a run as a whole."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator
@@ -31,6 +31,8 @@ class Decoding(Section):
     """Longest translation: this many pieces for each source piece, and ten more."""
     min_length_factor: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Shortest translation: this many pieces for each source piece."""
+    to: Text | None = None
+    """Tag of a training corpus, such as <2de>, that is put before each line without one; null: none."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
     """Number of pieces in a row that may not repeat in a translation (Paulus et al. 2018); 0: any may."""
 
@@ -40,6 +42,12 @@ class Decoding(Section):
             most = f"decoding.max_length_factor ({self.max_length_factor:g})"
             text = f"{self.min_length_factor:g} is more than {most}; must be up to that"
             yield Problem("decoding.min_length_factor", text)
+
+    def unknown_tag(self, tags: Collection[str]) -> Iterator[Problem]:
+        """Find a tag that is not one of those of the training corpora."""
+        if self.to not in (None, *tags):
+            known = ", ".join(tags) or "none"
+            yield Problem("decoding.to", f"no training corpus has the tag '{self.to}'; the tags are: {known}")
 
 
 class Gold(Section):
@@ -113,6 +121,7 @@ class Config(Section):
         yield from self.model.contradictions()
         yield from self.data.contradictions()
         yield from self.decoding.contradictions()
+        yield from self.decoding.unknown_tag(self.data.tags)
         if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
             given = isinstance(self.tokenizer, GivenTokenizer)
             share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"

@@ -20,7 +20,6 @@ from nmt.config.schema import Section
 from nmt.data.batching import pad_source
 from nmt.errors import ConfigError, Stopped
 from nmt.translation.results import Translation
-from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
 LOG = logging.getLogger(__name__)
@@ -133,7 +132,7 @@ def translating(translator: Translator, chosen: Mapping[str, Any]) -> Translate:
     def translate(lines: Sequence[str], asked: Request, check_stop: CheckStop) -> Answer:
         beam = {} if asked.beam_size is None else {"beam_size": asked.beam_size}
         try:
-            options = SearchOptions.from_config(translator.decoding, **{**chosen, **beam}, attention=asked.attention)
+            options = translator.options(**{**chosen, **beam}, attention=asked.attention)
         except ConfigError as error:
             if not beam:
                 raise
