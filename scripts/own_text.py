@@ -1,5 +1,5 @@
-"""Measure what comes through a translation into French of sentences of the demo language, spans and markup, and how
-reliable the confidence of a run is."""
+"""Measure what comes through a translation into French of sentences of the demo language, spans and markup; how
+reliable the confidence of a run is; one system of two languages beside two systems."""
 
 import re
 import sys
@@ -18,12 +18,13 @@ from demo_language.generator import Generator
 from demo_language.phrase import Sentence
 from machine import provenance
 from nmt.cli.command import Command
-from nmt.cli.options import OutputFile, RunPath
+from nmt.cli.options import OutputFile, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.data.corpus import read_pairs
 from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
 from nmt.evaluation.metrics import bleu_of, sentence_scores
+from nmt.experiments.evaluation import evaluate
 from nmt.files import write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.markup import translate_marked, without_tags
@@ -40,6 +41,7 @@ SPANS = (
     "{}.5",
 )
 """Spans of every kind, with a number in each."""
+MULTI30K = "data/downloads/multi30k"
 MOST_WORDS = 4
 """English words between tags."""
 
@@ -49,17 +51,19 @@ def measure(
     *,
     plain: RunPath,
     calibrated: RunPath,
+    languages: Annotated[str, Value("DIR")],
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
     """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without;
-    how reliable the confidence of a run is.
+    how reliable the confidence of a run is; BLEU of one system of two languages and of two systems.
 
     Args:
         run: run directory of nmt-train on the demo language, with data.protect
         plain: run directory of the same system without data.protect
         calibrated: any run with a confidence, which its data.test tries
+        languages: directory of runs on Multi30k: de-N and fr-N, and both-N with tags, for each seed N
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
@@ -74,8 +78,20 @@ def measure(
         training.schedule.warmup=200 training.average=3 'training.validation={every: 400, sentences: 300}'
       nmt-evaluate --model runs/luong-general --calibrate --source data/downloads/multi30k/val.en
         --reference data/downloads/multi30k/val.de
+      # SMALL: configs/multi30k.yaml with the sizes and dropout above, model.attention.input_feeding=false,
+      # training.schedule.warmup=200 training.average=3 training.validation={every: 250, sentences: 400} precision=fp32
+      cd data/downloads/multi30k
+      paste -d '\\n' <(sed 's/^/<2de> /' val.en) <(sed 's/^/<2fr> /' val.en) > ../../../runs/languages/val.en
+      paste -d '\\n' val.de val.fr > ../../../runs/languages/val.tgt
+      nmt-train --config SMALL --output runs/languages/de-1 --set seed=1 training.updates=1000
+      nmt-train --config SMALL --output runs/languages/fr-1 --set seed=1 training.updates=1000 data.target_language=fr
+        data.train.target=data/downloads/multi30k/train.fr.xz data.validation.target=data/downloads/multi30k/val.fr
+      nmt-train --config SMALL --output runs/languages/both-1 --set seed=1 training.updates=2000
+        'data.corpora={de: {source: train.en.xz, target: train.de.xz, tag: <2de>}, fr: {source: train.en.xz, ...}}'
+        'data.train={mix: {de: 1.0, fr: 1.0}}' data.validation.source=runs/languages/val.en
+        data.validation.target=runs/languages/val.tgt
       python scripts/own_text.py runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
-        --json docs/figures/own_text.json
+        --languages runs/languages --json docs/figures/own_text.json
     """
     translator = Translator.load(run)
     found: dict[str, Any] = {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
@@ -84,9 +100,10 @@ def measure(
         "without": unspanned(Translator.load(plain), lines, seed),
     }
     found["confidence"] = confidence(calibrated)
+    found["BLEU by language"] = by_language(Path(languages))
     say(str(found))
     if json is not None:
-        command = f"python scripts/own_text.py {run} --plain {plain} --calibrated {calibrated}"
+        command = f"python scripts/own_text.py {run} --plain {plain} --calibrated {calibrated} --languages {languages}"
         command += f" --lines {lines} --seed {seed}"
         write_json(Path(json), found | provenance(command))
 
@@ -183,6 +200,18 @@ def confidence(path: str) -> dict[str, Any]:
         "area under the curve": round(float((probabilities[good][:, None] > probabilities[~good]).mean()), 3),
         "calibration error": round(calibration_error(reliability(probabilities, good)), 3),
     }
+
+
+def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
+    """BLEU on Multi30k's test2016 of each seed of the system of both languages, and of that of each language alone."""
+    found = dict[str, dict[str, list[float]]]()
+    for code in ("de", "fr"):
+        test = [f"{MULTI30K}/test2016.{side}" for side in ("en", code)]
+        found[code] = {
+            name: [round(evaluate(run, *test, to=tag).bleu.value, 2) for run in sorted(folder.glob(f"{name}-*"))]
+            for name, tag in (("both", f"<2{code}>"), (code, None))
+        }
+    return found
 
 
 def linked_phrases(pair: Sentence) -> Iterator[tuple[int, int, set[int]]]:

@@ -279,7 +279,7 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
             yield line.decode()
         except UnicodeDecodeError as error:
             problem = f"not UTF-8 (byte 0x{line[error.start]:02x} at column {dropped + error.start + 1})"
-            remedy = "must be text in UTF-8; if it is Latin-1, re-encode it: iconv -f LATIN1 -t UTF-8"
+            remedy = "must be text in UTF-8, and no binary file; re-encode Latin-1 text with: iconv -f LATIN1 -t UTF-8"
             raise DataError(f"{name}:{number}: {problem}; {remedy}") from error
 
 

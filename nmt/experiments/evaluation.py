@@ -133,11 +133,8 @@ class Systems:
     @cached_property
     def translations(self) -> list[list[str]]:
         """The translations of each system; all runs are loaded before the first translates."""
-        loaded = [
-            (each.text for each in self.translate(entry)) if entry.given is None else entry.given
-            for entry in self.entries
-        ]
-        return [list(each) for each in loaded]
+        loaded = [self.translate(entry) if entry.given is None else entry.given for entry in self.entries]
+        return [[each if isinstance(each, str) else each.text for each in lines] for lines in loaded]
 
     def translate(self, entry: Entry) -> Iterator[Translation]:
         """Load a run at once, and translate the source line by line, with warnings that name it."""

@@ -31,8 +31,8 @@ MOST_NAMED = 10
 """Line numbers that a warning names."""
 
 SEVERAL = "several sentences on a line, but a model trained on sentences translates one; use nmt-translate --paragraphs"
-EMPTY = "the translation is empty"
-TOO_SHORT = f"the translation has less than 1/{SHORT} of the pieces of the line"
+EMPTY = "a translation is empty"
+TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 
 def sentences(line: str, protection: Protection) -> list[str]:
