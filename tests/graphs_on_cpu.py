@@ -30,6 +30,16 @@ class Graph:
                     old.copy_(new)
 
 
+class Stream:
+    """In place of ``torch.cuda.Stream``."""
+
+    def __init__(self, device: torch.device) -> None:
+        pass
+
+    def wait_stream(self, stream: "Stream") -> None:
+        pass
+
+
 class _Recorder(TorchDispatchMode):
     def __init__(self, graph: Graph) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -71,8 +81,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **how: _Recorder(graph))
     monkeypatch.setattr(GraphedGradients, "_record", recorded)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", nullcontext)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(Batch, "pinned", lambda batch: batch)
     monkeypatch.setattr(FastTraining, "loss", loss)

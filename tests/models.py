@@ -140,6 +140,8 @@ def _untried() -> dict[str, dict[str, Any]]:
 REGISTERED = _untried()
 VARIANTS = NAMED | REGISTERED
 """Sections of ``model``, by the name of a system: every test of all networks runs on each of these."""
+RECORDED = set(VARIANTS) - {"hard", "hard, deep, local"}
+"""Systems whose training on a GPU is recorded as CUDA graphs; hard attention here is the exact marginal."""
 
 
 def model_config(variant: str | dict[str, Any] = "bahdanau", **sections: Any) -> schema.Model:

@@ -94,7 +94,7 @@ class FastSearch(Searchable[RecurrentState]):
             attention = self.attention
             self.units = attention.query.out_features
             self.energy = 2 * attention.energy.weight.detach().to(self.high).T  # (A, 1)
-            self.query = -2 * attention.query.weight, attention.query.weight.new_zeros(self.units)
+            self.query = -2 * attention.query.weight.detach(), attention.query.weight.new_zeros(self.units)
 
     def _layer(self, weight: Tensor, bias: Tensor) -> Linear:
         if not len(weight):
@@ -102,9 +102,10 @@ class FastSearch(Searchable[RecurrentState]):
         weight, bias = weight.detach(), bias.detach()
         if self.precision == torch.int8:
             return Int8Linear(weight, bias)
-        low_weight, low_bias = weight.to(self.precision), bias.to(self.precision)
+        low, high = self.precision, self.high  # the layer holds no reference to its owner: a cycle would live on
+        low_weight, low_bias = weight.to(low), bias.to(low)
         # not the product of training: oneDNN compiles one for each number of rows, and a search has them all
-        return lambda x: functional.linear(x.to(self.precision), low_weight, low_bias).to(self.high)
+        return lambda x: functional.linear(x.to(low), low_weight, low_bias).to(high)
 
     def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Linear:
         """A layer that reads the embedding of a token: (R,) ids -> (R, O), soon looked up, where that can be."""

@@ -26,7 +26,7 @@ SENTENCES = ROWS
 """Batches are filled up with empty sentences to a multiple of this number."""
 POSITIONS = 8
 """Their sentences are filled up to a multiple of this number of pieces."""
-MOST_GRAPHS = 128
+MOST_GRAPHS = 512
 """The largest number of recorded shapes; others are computed eagerly."""
 GIVE_BACK = 50
 """Updates after which freed memory goes back to the system, on a CPU: batches of all shapes leave gaps, which would add
@@ -86,19 +86,27 @@ class GraphedGradients:
         self.recordings: dict[tuple[int, int, int], _Recording] = {}
         self.seen: set[tuple[int, int, int]] = set()
         self.pool = torch.cuda.graph_pool_handle()
+        # Of all computations, eager ones too: autograd's nodes for the parameters, which may live until another thread
+        # frees them, belong to the stream that made them, and a recording may not wait for another stream.
+        self.stream = torch.cuda.Stream(eager.device)
         for parameter in eager.model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
     def __call__(self, batch: Batch, tokens: int, updates_before: int = 0) -> Tensor:
         """See ``EagerGradients``; what is recorded is the same at every update. Out of memory, forget all recordings:
         the next batches need the memory that these hold."""
+        outside = torch.cuda.current_stream(self.eager.device)
+        self.stream.wait_stream(outside)
         try:
-            return self._computed(batch, tokens)
+            with torch.cuda.stream(self.stream):
+                return self._computed(batch, tokens)
         except (RuntimeError, MemoryError) as error:
             if out_of_memory(error):
                 self.recordings.clear()
                 self.pool = torch.cuda.graph_pool_handle()  # the old one may be freed only in part
             raise
+        finally:
+            outside.wait_stream(self.stream)
 
     def _computed(self, batch: Batch, tokens: int) -> Tensor:
         """Replay the recording of the batch's shape, record it, or compute it eagerly."""
@@ -134,11 +142,8 @@ class GraphedGradients:
         place = _placed(batch, device)
         tokens = torch.ones((), device=device)
         graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize(device)
-        with (
-            torch.cuda.stream(torch.cuda.current_stream(device)),  # returns to it even where ending the capture fails
-            torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"),  # another thread pins batches
-        ):
+        # another thread pins batches meanwhile
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
             loss = eager.loss(place)
             parameters = list(eager.model.parameters())
             found = torch.autograd.grad(loss.objective / tokens, parameters, allow_unused=True)
