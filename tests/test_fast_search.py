@@ -1,5 +1,8 @@
 """The network made fast for search against its plain twin, step by step; linear layers in int8."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -44,6 +47,20 @@ def test_a_word_is_read_alike_before_and_after_its_layer_becomes_a_table(kind: s
     before, every = layer(some), layer(torch.arange(4000))
     assert torch.equal(layer(some), every[some]), "it is a table now"
     assert (before - every[some]).abs().max() <= rounding * before.abs().max()
+
+
+@pytest.mark.parametrize("attention", ["bahdanau", "luong concat"])
+def test_nothing_of_a_search_outlives_it(attention: str) -> None:
+    """Copies of the weights would wait for the collector."""
+    model = small_model(attention)
+    gc.disable()
+    try:
+        searched = search(model, torch.double)
+        gone = weakref.ref(searched)
+        del searched
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_greedy_search_applies_nothing_ahead() -> None:

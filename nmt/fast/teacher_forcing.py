@@ -56,10 +56,7 @@ class FastTraining:
 
     @property
     def recordable(self) -> bool:
-        """See ``Network``.
-
-        Those of the built-in parts do; the exact marginal is computed of real words alone. Parts from outside may not.
-        """
+        """See ``Network``: of the built-in parts only the exact marginal waits, for the number of real words."""
         built_in = all(type(part).__module__.startswith(("nmt.model.", "torch.nn.")) for part in self.model.modules())
         return built_in and type(self.output) is nn.Linear
 

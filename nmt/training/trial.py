@@ -16,7 +16,7 @@ from nmt.data.dataset import PreparedData
 from nmt.device import FORMATS, format_of, name_of, out_of_memory, timed
 from nmt.messages import Caution, Say, progress_bar
 from nmt.model import Seq2Seq
-from nmt.training.gradients import gradients_on
+from nmt.training.gradients import filled_up, gradients_on
 from nmt.training.objective import objective_of
 from nmt.training.world import FP32, Machine
 
@@ -46,7 +46,8 @@ class Trial:
         self.model, self.specials = model, Specials.of(prepared.tokenizers)
         training = config.training.model_copy(update={"scheduled_sampling": None})
         batches = training_batches(prepared.train, self.specials, training.batch_tokens, seed=1, position=Position())
-        _, self.batch = next(batches)
+        _, first = next(batches)
+        self.batch = filled_up(first, self.specials)  # as for a CUDA graph, so that all draw the same noise
         self.objective = partial(objective_of, config.model.attention, training)
 
     def step(self, machine: Machine) -> tuple[Values, float]:
