@@ -148,7 +148,8 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
     runs = {name: plan.runs_of(name) for name in claim.compared if name not in BASELINES}
     if not all(run.path.exists() and remaining(run)[0] is None for each in runs.values() for run in each):
         return None
-    begun = {run.label: read_json(RunDirectory(run.path).manifest)["started"] for each in runs.values() for run in each}
+    manifests = {run.label: read_json(RunDirectory(run.path).manifest) for each in runs.values() for run in each}
+    begun = {label: manifest["started"] for label, manifest in manifests.items()}
     made_from = {**claim.model_dump(mode="json"), "begun": begun}
     if before.items() >= made_from.items():
         return None
@@ -159,8 +160,9 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
         else [BASELINES[name](plan)] * len(seeds)
         for name, beam in zip(claim.compared, claim.beams or (None, None), strict=True)
     ]
-    data = plan.runs[0].config.data
-    return {**made_from, "seeds": seeds, "scores": scores, "data": plan.base, "corpus_sha256": corpus_sha256(data)}
+    trained_on = sorted({manifest["device"] for manifest in manifests.values()})
+    data = {"data": plan.base, "corpus_sha256": corpus_sha256(plan.runs[0].config.data)}
+    return {**made_from, "seeds": seeds, "scores": scores, **data, "trained_on": trained_on}
 
 
 def gold_pairs(plan: Plan) -> GoldPairs:
@@ -234,7 +236,7 @@ def textbook(*, begun_at: str | None = None) -> None:
             "command": f"nmt-experiment --config {file}; python scripts/textbook.py",
             "begun_at_commit": begun_at or commit(),
             "scored_at_commit": commit(),
-            "machine": machine(),
+            "scored_on": machine(),
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
         for name, claim in claims_of(experiment).items():
