@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -43,12 +43,17 @@ class Trial:
     """
 
     def __init__(self, model: Seq2Seq, config: Config, prepared: PreparedData) -> None:
-        self.model, self.specials = model, Specials.of(prepared.tokenizers)
-        training = config.training.model_copy(update={"scheduled_sampling": None})
-        batches = training_batches(prepared.train, self.specials, training.batch_tokens, seed=1, position=Position())
-        _, first = next(batches)
-        self.batch = filled_up(first, self.specials)  # as for a CUDA graph, so that all draw the same noise
-        self.objective = partial(objective_of, config.model.attention, training)
+        self.model, self.specials, self.corpus = model, Specials.of(prepared.tokenizers), prepared.train
+        self.training = config.training.model_copy(update={"scheduled_sampling": None})
+        self.objective = partial(objective_of, config.model.attention, self.training)
+
+    @cached_property
+    def batch(self) -> Batch:
+        """The first one of training, filled up as for a CUDA graph, so that all draw the same noise. It takes time to
+        plan, and many runs need no trial."""
+        size = self.training.batch_tokens
+        _, first = next(training_batches(self.corpus, self.specials, size, seed=1, position=Position()))
+        return filled_up(first, self.specials)
 
     def step(self, machine: Machine) -> tuple[Values, float]:
         """Make a step; return its values and the seconds that it takes. No random number of this process is drawn."""
