@@ -85,9 +85,10 @@ class Stop:
         self.updates, self.asked = updates, asked
         self.made = self.answered = 0
 
-    def __call__(self) -> bool:
+    def __call__(self) -> None:
         self.answered += 1
-        return self.made >= self.updates or self.answered > self.asked
+        if self.made >= self.updates or self.answered > self.asked:
+            raise Stopped
 
     def counting(self, update: Callable[..., Any]) -> Callable[..., Any]:
         """``Trainer.update``, with a counter."""

@@ -13,6 +13,7 @@ from datetime import datetime
 from types import FrameType
 from typing import Any, Self
 
+from nmt.errors import Stopped
 from nmt.files import printable
 from nmt.messages import Detail, Result, Step, duration, shown_on
 
@@ -151,9 +152,10 @@ class StopRequest:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def __call__(self) -> bool:
-        """Whether a stop was requested."""
-        return self.signal is not None
+    def __call__(self) -> None:
+        """Raise Stopped if a stop was requested."""
+        if self.signal is not None:
+            raise Stopped
 
     @property
     def exit_code(self) -> int:

@@ -16,34 +16,32 @@ from typing import Any, Protocol
 from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.report import table
 from nmt.device import format_of, name_of
-from nmt.errors import ConfigError, NmtError, ProcessError, Stopped
+from nmt.errors import ConfigError, NmtError, ProcessError
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
 from nmt.files import read_json, write_json
 from nmt.messages import Result, Say, silent
 from nmt.model import build_model
-from nmt.runs.directory import (
-    LENGTH,
-    WITHOUT_EFFECT,
-    RunDirectory,
-    read_manifest,
-    refuse_other_config,
-    refuse_other_parts,
-)
+from nmt.runs import directory
+from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import is_finished, refuse_fewer_updates
 from nmt.training.progress import Progress
 from nmt.training.trial import Trial, choose_precision
 from nmt.training.world import set_up
+from nmt.translation.translator import CheckStop
 
 Options = tuple[str, ...]
 """Options with which ``nmt-train`` finishes a run, beside the configuration."""
 
 
-class StopRequest(AbstractContextManager[object], Protocol):
+class StopRequest(AbstractContextManager[CheckStop], Protocol):
     """A context in which a stop can be requested."""
 
     signal: int | None
     """The number of the signal that requested it."""
+
+    def __call__(self) -> None:
+        """Raise Stopped if it was."""
 
 
 def run_experiment(
@@ -67,10 +65,6 @@ def run_experiment(
     """
     unfinished = remaining_runs(plan, overwritten, say)
 
-    def check_stop() -> None:
-        if stop_request.signal is not None:
-            raise Stopped
-
     def train(wanted: Mapping[str, Options], said: Collection[str] = ()) -> None:
         started = {}
         for run in plan.runs:
@@ -80,7 +74,7 @@ def run_experiment(
                 started[run.label] = ("nmt.cli.train", *arguments)
         # trainings choose what to show: their lines are results
         codes = run_jobs(started, jobs, lambda line: say(Result(line)), lambda: stop_request.signal, said)
-        check_stop()
+        stop_request()
         if failed := [f"{label}: nmt-train ended with {_end(code)}" for label, code in codes.items() if code]:
             raise ProcessError(*(f"{problem}; see its messages above" for problem in failed))
 
@@ -95,7 +89,7 @@ def run_experiment(
     unfinished = with_precision(plan, unfinished, say)
     with stop_request:
         train(unfinished, said)
-        translate_all(plan, say, check_stop)
+        translate_all(plan, say, stop_request)
         if draw:
             return draw_all(plan, say)
     for run in plan.runs:
@@ -122,7 +116,7 @@ def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[s
         try:
             options, described = remaining(run, overwrite=run in overwritten)
             if options is not None and "--resume" not in options:
-                refuse_other_parts(run.config)
+                directory.refuse_other_parts(run.config)
         except NmtError as error:
             for problem in error.problems:
                 problems.setdefault(problem, []).append(run.label)
@@ -141,27 +135,28 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
 
     Raises ConfigError for a run of another experiment.
     """
-    directory = RunDirectory(run.path)
-    if not directory.exists:
+    trained = RunDirectory(run.path)
+    if not trained.exists:
         return (), "new"
     if overwrite:
         return ("--overwrite",), "to be replaced"
-    if not (directory.has("last") or directory.has("previous")):
+    if not (trained.has("last") or trained.has("previous")):
         return ("--overwrite",), "stopped before anything was saved, starts again"
     progress: Progress | None = None
     with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it
-        progress = Progress.from_json(read_json(directory.checkpoints / "last" / "training.json"))
+        progress = Progress.from_json(read_json(trained.checkpoints / "last" / "training.json"))
     try:
         chosen = ("precision",) if run.config.precision == "auto" else ()
-        refuse_other_config(directory, run.config, (*WITHOUT_EFFECT, *LENGTH, *chosen))
+        allowed = (*directory.WITHOUT_EFFECT, *directory.LENGTH, *chosen)
+        directory.refuse_other_config(trained, run.config, allowed)
     except ConfigError as error:
         raise ConfigError(*error.problems[:-1]) from None  # the last one is advice for nmt-train
     refuse_fewer_updates(run.config.training.updates, progress or Progress())
-    if read_json(directory.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):
+    if read_json(trained.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):
         raise ConfigError(f"{run.path}: its corpora have changed since it was begun")
     if progress is None:
         return ("--resume",), "to be resumed"
-    if is_finished(directory, run.config, progress):
+    if is_finished(trained, run.config, progress):
         return None, f"finished after update {progress.update:,}"
     return ("--resume",), f"to be resumed after update {progress.update:,}"
 
@@ -182,7 +177,9 @@ def with_precision(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> d
     """
     options = dict(unfinished)
     left_open = [run for run in plan.runs if run.config.precision == "auto"]
-    begun = {run.label: read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)}
+    begun = {
+        run.label: directory.read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)
+    }
     for run in left_open:
         if run.label in unfinished:
             own = begun.get(run.label)

@@ -1,6 +1,5 @@
 """From a configuration to a trained and scored run."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,6 @@ import torch
 from nmt.config import Config
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
-from nmt.errors import Stopped
 from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values
 from nmt.evaluation.writing import doubts, source_length
@@ -27,11 +25,11 @@ from nmt.training.trainer import Trainer
 from nmt.training.trial import Trial, choose_kernels, choose_precision
 from nmt.training.validation import Measures
 from nmt.training.world import ONE_PROCESS, Machine, World, in_turn, on_writer, set_up, share_tensors
-from nmt.translation.translator import CheckStop
+from nmt.translation.translator import CheckStop, never_stop
 
-StopRequest = AbstractContextManager[Callable[[], bool]]
-"""Entered before anything is written into the run; its value says, between two updates or batches, whether to stop."""
-NO_STOP_REQUEST: StopRequest = nullcontext(lambda: False)
+StopRequest = AbstractContextManager[CheckStop]
+"""Entered before anything is written into the run; its value is called between two updates or batches."""
+NO_STOP_REQUEST: StopRequest = nullcontext(never_stop)
 
 
 def train(
@@ -61,7 +59,7 @@ def train(
         resume: continue the run in the run directory; a finished one repeats only what is missing after training.
         overwrite: replace it.
         say: receives each line that ``nmt-train`` prints; ``print`` shows them.
-        stop_request: gives a function that says whether to stop.
+        stop_request: gives a function that raises Stopped to stop.
         world: the processes that train together, each of which calls this function; one of them reads and writes the
             run.
 
@@ -112,12 +110,7 @@ def train_on(
     machine = choose_kernels(machine, trial, say)
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
-        stop_requested = stack.enter_context(stop_request)
-
-        def check_stop() -> None:
-            if stop_requested():
-                raise Stopped
-
+        check_stop = stack.enter_context(stop_request)
         facts |= machine.facts
         if resume:
             update, finished = on_writer(world, partial(reopen_run, run, config, prepared.tokenizers, facts, say))

@@ -11,6 +11,7 @@ import pytest
 
 from nmt.cli.terminal import StopRequest
 from nmt.cli.train import main
+from nmt.errors import Stopped
 from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
 from tests.train_command.conftest import Train
@@ -49,9 +50,11 @@ def test_a_signal_before_the_first_update_saves_and_what_to_type_next_is_said(
 def test_one_signal_is_noted_a_second_one_is_not(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopRequest() as stop:
-        assert not stop()
+        stop()
         os.kill(os.getpid(), number)
-        assert stop() and stop.signal == number
+        with pytest.raises(Stopped):
+            stop()
+        assert stop.signal == number
         assert signal.getsignal(number) == signal.SIG_DFL
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     assert capsys.readouterr().err == "stopping after this step; press Ctrl-C again to stop immediately\n"
@@ -63,9 +66,12 @@ def test_a_signal_that_nohup_or_a_script_ignores_stays_ignored(number: signal.Si
     try:
         with StopRequest() as stop:
             os.kill(os.getpid(), number)
-            assert not stop() and signal.getsignal(number) == signal.SIG_IGN
+            stop()
+            assert signal.getsignal(number) == signal.SIG_IGN
             os.kill(os.getpid(), signal.SIGTERM)
-            assert stop() and stop.signal == signal.SIGTERM
+            with pytest.raises(Stopped):
+                stop()
+            assert stop.signal == signal.SIGTERM
     finally:
         signal.signal(number, before)
 
