@@ -231,10 +231,6 @@ class FirstPieces:
         self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
         """Number of pairs with a longer side."""
 
-    def plan(self, batch_tokens: int) -> Plan:
-        """Batches of every pair once, by length."""
-        return plan_by_length(self.source_lengths, self.target_lengths, batch_tokens)
-
     def batches(self, specials: Specials, plan: Sequence[Rows]) -> Iterator[Batch]:
         """The batches of a plan. A target that is cut ends with its next piece instead of EOS."""
         for rows in plan:

@@ -141,7 +141,8 @@ class Checkpointing:
             best = mean if better else self.run.weights(names[0])
             self.run.save("best", best)
         updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
-        self.log.record(progress.update, "average", **result.as_dict(), best=better, updates=updates)
+        measured = {**result.scores, "seconds": result.seconds}
+        self.log.record(progress.update, "average", **measured, best=better, updates=updates)
         averaged = f"average of the checkpoints of updates {', '.join(map(str, updates))}"
         outcome = "becomes" if better else "does not become"
         self.log.say(f"{averaged}: {format_values(result.scores)}: {outcome} best")

@@ -69,10 +69,6 @@ class ValidationResult:
         of_metric, of_loss = (METRICS[name].merit(self.scores[name]) for name in (metric, "loss"))
         return of_metric, of_loss
 
-    def as_dict(self) -> dict[str, float]:
-        """Return the measured values by name."""
-        return {**self.scores, "seconds": self.seconds}
-
 
 @dataclass(frozen=True)
 class Window:
@@ -180,10 +176,6 @@ class Progress:
         validation = training.validation
         due = self.update % validation.every == 0 or self.update == validation.first or self.complete(training)
         return due and self.update > self.validated
-
-    def report_due(self, training: Training) -> bool:
-        """Whether the window of updates is to be recorded."""
-        return self.update % training.log_every == 0 or self.complete(training)
 
     def save_due(self, training: Training) -> bool:
         """Whether ``last`` is to be saved without a validation."""

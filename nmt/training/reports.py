@@ -71,7 +71,7 @@ class Log:
         window = progress.window
         bar.note(f"loss {window.mean:.2f}, {window.rate:,.0f} tokens/s")
         bar.advance()
-        if not progress.report_due(training):
+        if progress.update % training.log_every and not progress.complete(training):
             return
         self.record(
             progress.update,
@@ -89,9 +89,11 @@ class Log:
         place = f"update {progress.update}/{training.updates}  epoch {progress.epoch}"
         self.say(Detail(f"{place}  loss {window.mean:.3f}  {window.rate:,.0f} target tokens/s"))
 
-    def validation(self, progress: Progress, result: ValidationResult, extent: Extent, *, best: bool) -> None:
-        """Record a validation, and say it as a row of a table."""
-        self.record(progress.update, "validation", **result.as_dict(), best=best)
+    def validation(
+        self, progress: Progress, result: ValidationResult, training: Training, extent: Extent, *, best: bool
+    ) -> None:
+        """Record a validation, and say it as a row of a table; say if it ends training early, and why."""
+        self.record(progress.update, "validation", **result.scores, seconds=result.seconds, best=best)
         cells = [("update", 9, f"{progress.update:,}"), ("epochs", 7, f"{extent.read(progress):.2f}")]
         for name, value in result.scores.items():
             metric = METRICS[name]
@@ -102,15 +104,12 @@ class Log:
             self._heading = False
         row = " ".join(["validation", *(text.rjust(width) for _, width, text in cells)])
         self.say(f"{row}  best" if best else row)
-
-    def end(self, progress: Progress, training: Training) -> None:
-        """Say why training has ended early, if it has."""
-        if not progress.complete(training) and progress.best is not None:
+        if progress.finished(training) and not progress.complete(training) and progress.best is not None:
             name = METRICS[training.validation.metric].label
             why = f"the validation {name} has not improved in {progress.waited} validations"
-            best = f"the best is that of update {progress.best.update}"
+            kept = f"the best is that of update {progress.best.update}"
             after = f"stopped early after update {progress.update}"
-            self.say(f"{after}: {why} (training.validation.patience); {best}")
+            self.say(f"{after}: {why} (training.validation.patience); {kept}")
 
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""

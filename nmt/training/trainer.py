@@ -88,7 +88,6 @@ class Trainer:
         except Stopped:
             self.save()
             raise
-        self.log.end(self.progress, training)
 
     def update(self, batches: Sequence[Batch]) -> Update:
         """Make one update with the gradient of all batches of all processes, divided by their real target tokens."""
@@ -119,9 +118,9 @@ class Trainer:
         """Validate, save the best weights, then ``last``; if ``check_stop`` raises in between two batches, nothing has
         changed."""
         result = self.validator(self.progress.update, check_stop=check_stop)
-        before = self.progress
-        self.progress = before.judged(result.merit(self.training.validation.metric), self.training)
-        self.log.validation(self.progress, result, self.extent, best=self.progress.best is not before.best)
+        before, training = self.progress, self.training
+        self.progress = before.judged(result.merit(training.validation.metric), training)
+        self.log.validation(self.progress, result, training, self.extent, best=self.progress.best is not before.best)
         self.checkpointing.save_best(before, self.progress)
         self.save()
 

@@ -11,9 +11,10 @@ import torch
 from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import BleuTokenizer
-from nmt.data.batching import FirstPieces, Rows, Specials
+from nmt.data.batching import FirstPieces, Rows, Specials, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
+from nmt.data.links import Link
 from nmt.device import autocast
 from nmt.errors import NmtError, ProcessError
 from nmt.evaluation.alignment import GoldPairs, gold_pairs, likeliest_links, score_alignments
@@ -62,7 +63,8 @@ class Validator:
         decoding = config.decoding
         self.validation, self.measures = config.training.validation, measures
         self.corpus = FirstPieces(prepared.validation, decoding.max_source)
-        self.plan = self.corpus.plan(config.training.batch_tokens)
+        lengths = self.corpus.source_lengths, self.corpus.target_lengths
+        self.plan = plan_by_length(*lengths, config.training.batch_tokens)
         self.pairs = prepared.validation_pairs[: self.validation.sentences]
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.tokenizers, self.specials = prepared.tokenizers, Specials.of(prepared.tokenizers)
@@ -140,14 +142,13 @@ class Validator:
         gold = self.measures.gold
         if gold is None or not self.model.attends:
             return None
-        with evaluating(self.model):
-            links = in_shares(self.world, gold.pairs, self._links)
-        return score_alignments(gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
 
-    def _links(self, pairs: Sequence[Pair]) -> list[list[tuple[int, int]]]:
-        """The likeliest links of each pair, as JSON holds them."""
-        weights = word_attention(self.network, self.tokenizers, pairs, self.machine.device)
-        return list(map(likeliest_links, weights))
+        def likeliest(pairs: Sequence[Pair]) -> Iterator[list[Link]]:
+            return map(likeliest_links, word_attention(self.network, self.tokenizers, pairs, self.machine.device))
+
+        with evaluating(self.model):
+            links = in_shares(self.world, gold.pairs, likeliest)
+        return score_alignments(gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
         """Write the samples, and a frame of the film."""
