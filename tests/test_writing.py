@@ -13,16 +13,6 @@ from nmt.config.schema import Evaluation
 from nmt.errors import ConfigError
 from nmt.evaluation import writing
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
-from nmt.evaluation.writing import (
-    doubts,
-    language_by_script,
-    lengths,
-    source_length,
-    tokenizer_for,
-    tokenizer_of_run,
-    tokenizer_of_systems,
-    unit_of,
-)
 from nmt.translation.translator import Translator
 from tests.small_run import config, metrics, train
 
@@ -43,16 +33,16 @@ ENGLISH = ["I like to learn languages.", "The old cat sleeps, and the dog sleeps
 )
 def test_codes_of_languages(codes: str, tokenizer: str, unit: str) -> None:
     for code in codes.split():
-        assert (tokenizer_for(code), unit_of(code)) == (tokenizer, unit), code
+        assert (writing.tokenizer_for(code), writing.unit_of(code)) == (tokenizer, unit), code
 
 
 def test_mecab_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = in_languages(tmp_path, "en", "ja", "ja-mecab")
     monkeypatch.setattr(writing, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"^evaluation\.bleu_tokenizer: ja-mecab needs .*'sacrebleu\[ja\]'"):
-        tokenizer_of_run(chosen)
+        writing.tokenizer_of_run(chosen)
     monkeypatch.setattr(writing, "find_spec", lambda name: name)
-    assert tokenizer_of_run(chosen) == "ja-mecab"
+    assert writing.tokenizer_of_run(chosen) == "ja-mecab"
 
 
 @pytest.mark.parametrize(
@@ -72,13 +62,13 @@ def test_mecab_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_the_script_of_a_text_tells_its_language(lines: list[str], language: str | None) -> None:
-    assert language_by_script(lines) == language
+    assert writing.language_by_script(lines) == language
 
 
 def test_lengths_by_hand() -> None:
-    assert lengths(["a  b\tc ", "", "  ", "d'e - f"], "words").tolist() == [3, 0, 0, 3]
-    assert lengths(["我 喜欢。", "\u3000", "ab c"], "characters").tolist() == [4, 0, 3]
-    assert source_length("characters") == "characters of the raw source line, whitespace left out"
+    assert writing.lengths(["a  b\tc ", "", "  ", "d'e - f"], "words").tolist() == [3, 0, 0, 3]
+    assert writing.lengths(["我 喜欢。", "\u3000", "ab c"], "characters").tolist() == [4, 0, 3]
+    assert writing.source_length("characters") == "characters of the raw source line, whitespace left out"
 
 
 def in_languages(folder: Path, source: str, target: str, tokenizer: str | None = None) -> Config:
@@ -91,10 +81,11 @@ def in_languages(folder: Path, source: str, target: str, tokenizer: str | None =
 
 def test_the_configuration_overrides_the_language(tmp_path: Path) -> None:
     chinese, char, other = (in_languages(tmp_path, "en", *how) for how in (("zh",), ("zh", "char"), ("xx",)))
-    assert [tokenizer_of_run(each) for each in (chinese, char, other)] == ["zh", "char", "13a"]
-    [doubt] = doubts(other, CHINESE)
+    assert [writing.tokenizer_of_run(each) for each in (chinese, char, other)] == ["zh", "char", "13a"]
+    [doubt] = writing.doubts(other, CHINESE)
     assert "set evaluation.bleu_tokenizer to zh" in doubt
-    assert not doubts(other, ENGLISH) and not doubts(chinese, CHINESE) and not doubts(char, CHINESE)
+    for each in ((other, ENGLISH), (chinese, CHINESE), (char, CHINESE)):
+        assert not writing.doubts(*each)
 
 
 def test_scores_by_script(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,11 +148,11 @@ def test_runs_that_are_scored_together_need_one_tokenizer(tmp_path: Path) -> Non
         for tokenizer in ("char", None)
     )
     said: list[str] = []
-    assert tokenizer_of_systems({"a": char, "b": char}, ["x"], said.append) == "char" and not said
-    assert tokenizer_of_systems({"a": default}, ["日本語の文です"], said.append) == "13a"
+    assert writing.tokenizer_of_systems({"a": char, "b": char}, ["x"], said.append) == "char" and not said
+    assert writing.tokenizer_of_systems({"a": default}, ["日本語の文です"], said.append) == "13a"
     assert len(said) == 1 and "the script of the references is that of 'ja'" in said[0]
     with pytest.raises(ConfigError) as error:
-        tokenizer_of_systems({"a": char, "b": default}, ["x"], said.append)
+        writing.tokenizer_of_systems({"a": char, "b": default}, ["x"], said.append)
     *named, last = error.value.problems
     assert [each.partition(" (")[0] for each in named] == ["a: BLEU's tokenizer is char", "b: BLEU's tokenizer is 13a"]
     assert last.startswith("scores by different tokenizers cannot be compared; ")
