@@ -19,6 +19,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,14 +65,25 @@ class RunDirectory(Checkpoints):
         return sorted(path.name for path in self.path.glob("[!.]*") if path.name not in known)
 
     def create(
-        self, config: Config, tokenizers: "Tokenizers", report: Mapping[str, Any], manifest: Mapping[str, Any]
+        self,
+        config: Config,
+        tokenizers: "Tokenizers",
+        report: Mapping[str, Any],
+        facts: Mapping[str, Any],
+        *,
+        overwrite: bool = False,
     ) -> None:
-        """Write every file that exists before the first update."""
+        """Write every file that exists before the first update; the manifest has the ``facts``."""
+        if overwrite:
+            self.remove()
+        elif self.exists:  # another process has made it since the first check
+            raise existing_run_error(self)
+        started = datetime.now(UTC).isoformat(timespec="seconds")
         self.tokenizer.mkdir(parents=True, exist_ok=True)
         write_text(self.config, dump_config(config))
         tokenizers.save(self.tokenizer)
         write_json(self.data_report, report)
-        write_json(self.manifest, manifest)
+        write_json(self.manifest, {"started": started, **facts, "changes": []})
         sync(self.path.absolute().parent)
 
     def remove(self) -> None:

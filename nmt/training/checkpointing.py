@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from nmt import __version__
 from nmt.config import Config, dump_config
 from nmt.config.schema import Training
+from nmt.data.batching import Position
 from nmt.data.dataset import PreparedData
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, FileError
@@ -78,7 +78,7 @@ class Checkpointing:
 
     def restore(self, checkpoint: str) -> Progress:
         """Load the model, the optimizer and the random generators, and repair the other checkpoints; return the
-        progress. Raises CheckpointError, in all processes."""
+        progress, from which batches of another size begin the epoch again. Raises CheckpointError, in all processes."""
         world, where = self.machine.world, str(self.run.checkpoints / checkpoint / "training.safetensors")
         weights = share_tensors(world, lambda: self.run.weights(checkpoint))
         tensors = share_tensors(world, lambda: self.run.training(checkpoint).tensors)
@@ -94,6 +94,8 @@ class Checkpointing:
                 torch.cuda.set_rng_state(random["random.cuda"], self.machine.device)
         except (KeyError, TypeError, RuntimeError) as error:
             raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
+        if (batch_tokens := self.training.batch_tokens) != progress.batch_tokens:
+            progress = replace(progress, position=Position(progress.position.epoch), batch_tokens=batch_tokens)
         return progress
 
     def mend(self, checkpoint: str) -> Progress:
@@ -189,18 +191,6 @@ def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
     ]
     if differences:
         raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
-
-
-def create_run(
-    run: RunDirectory, config: Config, prepared: PreparedData, facts: Mapping[str, Any], *, overwrite: bool
-) -> None:
-    """Create the directory of a run; its manifest has the ``facts``."""
-    if overwrite:
-        run.remove()
-    elif run.exists:  # another process has made it since the first check
-        raise directory.existing_run_error(run)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    run.create(config, prepared.tokenizers, prepared.report, {"started": started, **facts, "changes": []})
 
 
 def reopen_run(

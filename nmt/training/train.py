@@ -19,7 +19,7 @@ from nmt.runs.checkpoints import load_weights
 from nmt.runs.directory import RunDirectory, read_manifest, run_directory
 from nmt.runs.loading import start
 from nmt.runs.log import best_validation, read_metrics
-from nmt.training.checkpointing import create_run, facts_of, refuse_unequal, reopen_run
+from nmt.training.checkpointing import facts_of, refuse_unequal, reopen_run
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
 from nmt.training.trial import Trial, choose_kernels, choose_precision
@@ -120,7 +120,8 @@ def train_on(
                 _say_results(run, say)
                 return None
         else:
-            on_writer(world, partial(create_run, run, config, prepared, facts, overwrite=overwrite))
+            files = config, prepared.tokenizers, prepared.report, facts
+            on_writer(world, partial(run.create, *files, overwrite=overwrite))
         log = Log(run, say, purge=update + 1 if resume else None, writes=world.writes)
         for doubt in doubts(config, [pair.target for pair in prepared.validation_pairs]):
             say(doubt)

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 import torch
@@ -166,11 +165,5 @@ class Trainer:
         self.checkpointing.save(self.progress)
 
     def resume(self, checkpoint: str) -> None:
-        """Load a checkpoint and repair the others; batches of another size begin the epoch again.
-
-        Raises CheckpointError, in all processes.
-        """
-        progress, batch_tokens = self.checkpointing.restore(checkpoint), self.training.batch_tokens
-        if progress.batch_tokens != batch_tokens:
-            progress = replace(progress, position=Position(progress.position.epoch), batch_tokens=batch_tokens)
-        self.progress = progress
+        """Load a checkpoint and repair the others. Raises CheckpointError, in all processes."""
+        self.progress = self.checkpointing.restore(checkpoint)

@@ -32,9 +32,9 @@ def test_a_signal_before_the_first_update_saves_and_what_to_type_next_is_said(
     run = tmp_path / "a run"  # which the shell would take for two words
     create = RunDirectory.create
 
-    def signalled(*arguments: Any) -> None:
+    def signalled(*arguments: Any, **how: Any) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
-        create(*arguments)
+        create(*arguments, **how)
 
     monkeypatch.setattr(RunDirectory, "create", signalled)
     ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and training then does, too
