@@ -18,7 +18,7 @@ import measure_web
 from nmt.cli.export import main as export
 from nmt.config import dump_config, load_run_config, schema
 from nmt.data.corpus import Pair
-from nmt.data.tokenizer import Tokenizer, Tokenizers
+from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
 from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
@@ -30,6 +30,7 @@ from nmt.translation.forced import force
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
 from tests.small_run import config, train
+from tests.small_translator import PAIRS, save_run
 
 SYSTEMS = {
     **{name: {"attention": attention} for name, attention in ATTENTIONS.items()},
@@ -193,6 +194,20 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
         with pytest.raises(AssertionError, match=r"RangeError: beam: 0; must be a whole number from 1 on"):
             ask("translate", folder=str(folder), lines=LINES, beam=0)
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
+
+
+def test_an_exported_run_reads_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.pages.web.exporting.rounded", unrounded)
+    tokenizers = learn(schema.LearnedTokenizer(type="bpe", vocabulary=91), PAIRS, ["<bt>"])
+    corpus = {"source": "a", "target": "b", "tag": "<bt>"}
+    run = save_run(tmp_path / "run", tokenizers=tokenizers, corpora={"c": corpus}, train={"mix": {"c": 1.0}})
+    (run / "config.yaml").write_text((run / "config.yaml").read_text().replace("  to: null", "  to: <bt>"))
+    export_web(run, tmp_path / "page")
+    lines = [f"<bt> {PAIRS[0].source}", PAIRS[1].source, ""]
+    found = ask("translate", folder=str(tmp_path / "page"), lines=lines, beam=1)
+    expected = Translator.load(run).translate(lines, beam_size=1)
+    assert [each["sourcePieces"] for each in found] == [each.source_pieces for each in expected]
+    assert [each["text"] for each in found] == [each.text for each in expected]
 
 
 def unrounded(weights: dict[str, torch.Tensor], *_: Any) -> dict[str, torch.Tensor]:

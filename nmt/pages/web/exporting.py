@@ -65,8 +65,6 @@ def exported(
 def refuse_unknown_pieces(tokenizers: Tokenizers) -> None:
     """Raise ConfigError for a tokenizer that the engine does not run, with its file in the run and the reason."""
     problems = []
-    if tokenizers.to is not None:
-        problems.append("decoding.to: the engine puts no tag before a line; leave it out, and type the tag")
     if tokenizers.protection.kinds:
         problems.append("data.protect: the engine does not hide spans; train a run without it")
     for side, tokenizer in tokenizers.sides():
@@ -87,6 +85,8 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
         "shared": tokenizers.source is tokenizers.target,
         "model": config.model.model_dump(include={"encoder", "decoder", "attention"}),
         "decoding": config.decoding.model_dump(exclude={"batch_tokens", "to"}),
+        "tags": list(tokenizers.tags.items()),
+        "to": None if tokenizers.to is None else tokenizers.source.piece_id(tokenizers.to),
     }
 
 

@@ -310,8 +310,8 @@ function isChanged({ wanted: { prefix, clamps } }) {
 }
 
 /** Source positions of a text, the end symbol counted. @param {import("../../web/engine/translator.js").Translator} translator @param {string} text */
-function sourceSize({ source, config }, text) {
-  return Math.min(source.encode(text).length, config.decoding.max_source) + 1;
+function sourceSize(translator, text) {
+  return translator.read(text).ids.length + 1;
 }
 
 /** @param {LiveReading} [reading] */

@@ -16,6 +16,8 @@ const MORE_PIECES = 10;
  * @property {boolean} shared whether both languages have one tokenizer
  * @property {boolean} reverse_source
  * @property {Decoding} decoding
+ * @property {[number, number[]][]} tags source pieces that name a language, and the ids of each as text
+ * @property {number | null} to the piece of a source without one
  *
  * @typedef {object} Decoding
  * @property {number} beam_size
@@ -94,6 +96,17 @@ export class Translator {
     return new Translator(config, weights, source, target);
   }
 
+  /** The source ids of a text, with the piece of its tag, and whether the end was left out. @param {string} text */
+  read(text) {
+    const { decoding, tags, to } = this.config;
+    const all = this.source.encode(text);
+    const ids = all.slice(0, decoding.max_source);
+    const cut = ids.length < all.length;
+    const own = tags.find(([, typed]) => typed.every((id, i) => ids[i] === id));
+    if (own) return { ids: [own[0], ...ids.slice(own[1].length)], cut };
+    return { ids: to === null || !ids.length ? ids : [to, ...ids], cut };
+  }
+
   /**
    * Translate one line; a blank one has a blank translation.
    *
@@ -106,9 +119,7 @@ export class Translator {
     const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty } = options;
     const { prefix = [], candidates = 0, weights, watch } = options;
     if (!Number.isInteger(beam) || beam < 1) throw new RangeError(`beam: ${beam}; must be a whole number from 1 on`);
-    const all = this.source.encode(text);
-    const ids = all.slice(0, decoding.max_source);
-    const cut = ids.length < all.length;
+    const { ids, cut } = this.read(text);
     if (!ids.length) {
       const none = { text: "", pieces: [], sourcePieces: [], candidates: [], probabilities: [] };
       return { ...none, attention: null, logProb: 0, score: 0, cut };
