@@ -111,13 +111,6 @@ def _digests(data: Data) -> Digests:
     return digests
 
 
-def _refuse_changed(data: Data, digests: Digests) -> None:
-    """Raise DataError if a corpus has changed: the cache would keep its new content under the digest of the old one."""
-    for key, digest in _digests(data).items():
-        if digest != digests[key]:
-            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
-
-
 def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, digests: Digests, say: Say) -> Tokenizers:
     """The tokenizers of a configuration, or of the run that training starts from; those that are learned read the
     corpora of a mix one after the other, each pair once, whatever its weight."""
@@ -145,11 +138,10 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     def build(folder: Path) -> None:
         say(f"learning the {options.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
         learn(options, counted(read(), "reading text for the tokenizer", None, "pairs"), pieces, both).save(folder)
-        _refuse_changed(data, digests)
 
     text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, [pieces, both], options.model_dump(exclude={"dropout"}))
-    return cached(data.cache, f"tokenizer-{key}", Tokenizers.load, build, say)
+    return cached(data, digests, f"tokenizer-{key}", Tokenizers.load, build, say)
 
 
 def _encoded(
@@ -166,7 +158,6 @@ def _encoded(
             for name, corpora in splits.items()
         }
         warnings = {key: swapped_sides(read_pairs(each, *languages), languages) for key, each in _corpora(data).items()}
-        _refuse_changed(data, digests)
         write_json(folder / "report.json", make_report(facts, training.tokenizers) | {"warnings": warnings})
 
     def load(folder: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
@@ -179,7 +170,7 @@ def _encoded(
 
     options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to]
     key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, options)
-    return cached(data.cache, f"corpus-{key}", load, build, say)
+    return cached(data, digests, f"corpus-{key}", load, build, say)
 
 
 def _parts(mix: Mix, report: dict[str, Any]) -> list[tuple[int, int]]:
@@ -205,13 +196,13 @@ def _key(*parts: Any) -> str:
 
 
 def cached(
-    cache: str | None, name: str, load: Callable[[Path], Content], build: Callable[[Path], None], say: Say
+    data: Data, digests: Digests, name: str, load: Callable[[Path], Content], build: Callable[[Path], None], say: Say
 ) -> Content:
-    """Load the entry ``name`` of the cache; build it first if it is missing or damaged. ``cache`` is ``data.cache``.
+    """Load the entry ``name`` of the cache; build it first from the corpora if it is missing or damaged.
 
     Of several processes one builds and the others wait. What a killed process has left is built again.
     """
-    folder = cache_folder(cache) / name
+    folder = cache_folder(data.cache) / name
     if (content := _loaded(folder, load)) is not None:
         return content
     scratch = folder.with_name(f"building-{folder.name}")
@@ -227,12 +218,20 @@ def cached(
             scratch.mkdir()
             try:
                 build(scratch)
+                _refuse_changed(data, digests)
                 scratch.rename(folder)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise unwritable(folder.parent, error.strerror or error) from error
     return load(folder)
+
+
+def _refuse_changed(data: Data, digests: Digests) -> None:
+    """Raise DataError if a corpus has changed: the cache would keep its new content under the digest of the old one."""
+    for key, digest in _digests(data).items():
+        if digest != digests[key]:
+            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
 
 
 def _loaded(folder: Path, load: Callable[[Path], Content]) -> Content | None:

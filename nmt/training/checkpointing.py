@@ -63,7 +63,7 @@ class Checkpointing:
             random["random.cuda"] = torch.cuda.get_rng_state(self.machine.device)
         state = TrainingCheckpoint(unshared(random | saved_moments(self.optimizer)), asdict(progress))
         self.run.save("last", self.model.state_dict(), state)
-        self._drop_others(progress)  # not earlier: the previous ``last`` may need others
+        self.run.keep({each.checkpoint for each in progress.kept})  # not earlier: the previous ``last`` may need others
 
     def save_best(self, before: Progress, after: Progress) -> None:
         """Save the weights as ``best``, or as a candidate for the average, if the last validation says so."""
@@ -122,7 +122,7 @@ class Checkpointing:
                 raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
                 progress = replace(progress, best=None)
-        self._drop_others(progress)
+        self.run.keep({each.checkpoint for each in progress.kept})
         return progress
 
     def average_best(self, progress: Progress, validate: Callable[[], ValidationResult]) -> None:
@@ -152,10 +152,6 @@ class Checkpointing:
     def _candidates(self, progress: Progress) -> list[str]:
         """The existing checkpoints that training keeps for the average, best first."""
         return [candidate.checkpoint for candidate in progress.kept if self.run.has(candidate.checkpoint)]
-
-    def _drop_others(self, progress: Progress) -> None:
-        """Delete the checkpoints that are no longer kept."""
-        self.run.keep({candidate.checkpoint for candidate in progress.kept})
 
 
 # --- the start of a run: created, or opened to resume -----------------------------------------------------------------
