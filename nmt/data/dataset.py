@@ -115,7 +115,6 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     """The tokenizers of a configuration, or of the run that training starts from; those that are learned read the
     corpora of a mix one after the other, each pair once, whatever its weight."""
     corpora = data.training_corpora
-    tags = {f"data.{key}.tag": corpus.tag for key, corpus in corpora.items() if corpus.tag is not None}
     pieces, both = data.tags, PLACEHOLDERS if data.protect else ()
     owner, remedy = "tokenizer", f"learn the model with: spm_train --user_defined_symbols={','.join(pieces)}"
     if start_from is not None:
@@ -125,9 +124,9 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     if isinstance(options, GivenTokenizer):
         with of_key(owner):
             tokenizers = Tokenizers.of_files(options.source, options.target)
-        for key, tag in tags.items():
-            if tag not in tokenizers.source.scores():
-                raise DataError(f"{key}: '{tag}' is not a piece of the source vocabulary; {remedy}")
+        for key, corpus in corpora.items():
+            if corpus.tag not in (None, *tokenizers.source.scores()):
+                raise DataError(f"data.{key}.tag: '{corpus.tag}' is not a piece of the source vocabulary; {remedy}")
         return tokenizers
 
     def read() -> Iterator[Pair]:

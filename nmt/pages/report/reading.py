@@ -28,7 +28,6 @@ from nmt.pages.report.rendering import Reading, Words
 from nmt.runs.loading import LoadedRun
 from nmt.translation.forced import force
 from nmt.translation.results import Translation
-from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 
 FAILURES = MEASURES[-3:]
@@ -69,7 +68,7 @@ def measure(name: str, run: LoadedRun, collected: Collected, device: torch.devic
     ``name`` is that of the system.
     """
     translator = Translator.of([run], device, torch.float32)
-    options = SearchOptions.from_config(translator.decoding)
+    options = translator.options()
     with progress_bar(f"{name}: translating", len(collected.sources), "sentences") as progress:
         translations = list(translator.stream(collected.sources, options, progress=progress))
     hypotheses = [each.text for each in translations]
