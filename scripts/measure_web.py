@@ -29,10 +29,8 @@ from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.files import read_json, run_name, write_json
-from nmt.pages.report.making import steps_that_fit
 from nmt.pages.web.exporting import compressed, export_web, exported
 from nmt.runs.checkpoints import unshared
-from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
@@ -58,7 +56,6 @@ def measure_web(
     *,
     input: InputFile,
     reference: InputFile,
-    beside: list[RunPath] | None = None,
     other: InputFile | None = None,
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
@@ -76,8 +73,7 @@ def measure_web(
         run: run directory
         input: source text
         reference: its translation, to compute BLEU
-        beside: also measure the weights of a report in which these runs stand beside the run
-        other: other source text, whose first N lines stand for the test set of that report: its weights depend on it
+        other: other source text, whose first N lines stand for the test set of a report: its weights depend on it
             (default: that of --input)
         sentences: translate the first N lines
         pieces: also compare the pieces of all lines of these files, and of as many made of the characters of four
@@ -95,12 +91,8 @@ def measure_web(
     loaded = load_run(Path(run), torch.device("cpu"))
     tokenizer = tokenizer_of_run(loaded.config)
     translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
-    forms = dict(FORMATS)
-    if beside:
-        together = [run, *beside]
-        forms[f"of nmt-report, {len(together)} systems"] = partial(
-            of_report, list(islice(read_lines(other or input), sentences)), together
-        )
+    tested = list(islice(read_lines(other or input), sentences))
+    forms = FORMATS | {"of nmt-report": partial(of_report, tested)}
     weights = {form: forms[form](loaded) for form in formats or forms}
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory() as scratch:
@@ -156,11 +148,10 @@ def measure_web(
         write_json(file, entries | {name: measured})
 
 
-def of_report(texts: list[str], together: list[str], run: LoadedRun) -> bytes:
-    """The weights of a run as in a report of several, whose test set has these texts."""
+def of_report(texts: list[str], run: LoadedRun) -> bytes:
+    """The weights of a run as in a report whose test set has these texts."""
     found = Translator.of([run], torch.device("cpu"), torch.float32).translate(texts)
-    steps = steps_that_fit(sum(RunDirectory(each).parameters("best") for each in together))
-    return exported(run, steps, (texts, [each.text for each in found]))[WEIGHTS]
+    return exported(run, (texts, [each.text for each in found]))[WEIGHTS]
 
 
 def equality(run: str, sources: list[str]) -> list[dict[str, Any]]:

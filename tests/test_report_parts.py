@@ -12,10 +12,9 @@ from nmt.evaluation.by_length import UNTRAINED, SystemScores
 from nmt.evaluation.metrics import STATISTICS, Integers, Score
 from nmt.evaluation.significance import Comparison
 from nmt.evaluation.writing import Unit
-from nmt.pages.report.making import LEAST, differing_settings, findings, right_to_left, samples, steps_that_fit
+from nmt.pages.report.making import differing_settings, findings, right_to_left, samples
 from nmt.pages.report.reading import choose, gold_groups, grouped, packed
 from nmt.pages.report.rendering import contents, seven_bits
-from nmt.pages.web.exporting import STEPS
 from nmt.runs.directory import RunDirectory
 from tests.report_page.made_up import decoded, fake_report, unpacked
 from tests.small_run import config
@@ -34,11 +33,6 @@ def test_bytes_come_back_from_characters_that_are_no_markup(size: int) -> None:
     every = bytes(range(256))[-size:] + bytes(range(256))
     text = seven_bits(every)
     assert decoded(text) == every and not set(text) & set("\0\r\x1b<")
-
-
-def test_a_page_of_more_weights_has_coarser_ones() -> None:
-    assert steps_that_fit(3_352_000) == pytest.approx(2**10 / 6), "10 bits for each"
-    assert (steps_that_fit(10), steps_that_fit(10**9)) == (STEPS, LEAST)
 
 
 def test_what_all_tokenizers_end_with_is_in_the_page_once() -> None:

@@ -23,7 +23,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
 from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces
-from nmt.pages.web.rounding import DAMPING, compensated, moments_of, rounded
+from nmt.pages.web.rounding import DAMPING, Moments, compensated, grains, moments_of, rounded
 from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.runs.loading import load_run
 from nmt.translation.forced import force
@@ -269,7 +269,6 @@ def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) ->
     source.write_text("\n".join(lines) + "\n")
     reference.write_text("\n".join(lines).upper() + "\n")
     files = ["--input", str(source), "--reference", str(reference), "--pieces", str(source), "--json", str(rows)]
-    files += ["--beside", str(run)]
     rows.write_text('{"another": 1}')
     assert measure_web.main([str(run), *files]) == 0
     other, made = json.loads(rows.read_text()).values()
@@ -298,6 +297,7 @@ def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> 
         page.until(f"return {lines}.length === 2")
         assert page.js(f"return {lines}.map((line) => line.textContent)") == expected
         assert not page.js(f"return {lines}.some((line) => line.children.length)")
+        assert page.console() == []
 
 
 @pytest.mark.parametrize("name", ["output.weight", "decoder.combine.weight", "decoder.attention.key.weight"])
@@ -318,6 +318,17 @@ def test_a_matrix_is_rounded_to_a_share_of_its_size(name: str, steps: int, tmp_p
     assert abs(read["steep"][0] - 1) <= max(0.01 / steps, 1 / 32767) / 2
 
 
+def test_a_row_that_matters_less_has_a_larger_step(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    matrix, squares, sizes = torch.randn(4, 30), torch.tensor([1.0, 0.0, 4.0, 100.0]), torch.tensor([2, 4, 2, 0.5])
+    assert grains(squares).equal(sizes) and grains(torch.zeros(2)).equal(torch.full((2,), 4.0))
+    made = rounded({"output.weight": matrix}, 100, {"output.weight": Moments(torch.zeros(30, 30), squares)})
+    save_tensors(made, tmp_path / "model.safetensors")
+    read = ask("weights", weights=str(tmp_path / "model.safetensors"))["output.weight"]
+    steps = (sizes * matrix.square().mean().sqrt() / 100).unsqueeze(1)
+    torch.testing.assert_close(torch.tensor(read).view(4, 30), (matrix / steps).round() * steps, rtol=0, atol=1e-6)
+
+
 def test_later_columns_make_up_for_the_errors_of_earlier_ones() -> None:
     torch.manual_seed(1)
     inputs, matrix = torch.randn(99, 4) @ torch.randn(4, 150), 5 * torch.randn(50, 150)  # inputs of four dimensions
@@ -333,7 +344,11 @@ def test_later_columns_make_up_for_the_errors_of_earlier_ones() -> None:
 
 def test_moments_are_those_of_the_gradients(run: Path) -> None:
     loaded, pair, name = load_run(run, torch.device("cpu")), Pair("oak elm", "FIR"), "decoder.attention.energy.weight"
-    moments, weight = moments_of(loaded, [pair.source], [pair.target])[name], loaded.model.get_parameter(name)
+    (moments, squares), weight = (
+        moments_of(loaded, [pair.source], [pair.target])[name],
+        loaded.model.get_parameter(name),
+    )
+    assert squares.item() == pytest.approx(moments.trace().item())
     direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
 
     def moved(by: float) -> float:

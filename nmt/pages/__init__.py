@@ -8,7 +8,7 @@ from importlib.resources import files
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "([./\w-]+\.js)";\n', re.MULTILINE)
 COMMENT = re.compile(r"/\*\*.*?\*/ ?", re.DOTALL)
-BLANK = re.compile(r"^ *(//.*)?\n", re.MULTILINE)
+BLANK = re.compile(r"^ *((//.*)?\n)?", re.MULTILINE)
 EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|class|const) (\w+))", re.MULTILINE)
 
 
@@ -20,8 +20,8 @@ def read(path: str) -> str:
 def bundled(module: str) -> str:
     """Return a module of the pages, and those that it imports, as one script: a page from disk can load no modules.
 
-    The script keeps the exports of each in ``modules``, by path, and leaves out the comments. Modules import and export
-    by name, ``import { a, b } from "./file.js"`` and ``export class C``; no two import each other.
+    The script keeps the exports of each in ``modules``, by path, and leaves out comments and indentation. Modules
+    import and export by name, ``import { a, b } from "./file.js"`` and ``export class C``; no two import each other.
     """
     found: dict[str, str] = {}
     _collect(module, found)

@@ -26,16 +26,13 @@ from nmt.messages import Say, counted
 from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
 from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
-from nmt.pages.web.exporting import STEPS, exported
+from nmt.pages.web.exporting import exported
 from nmt.runs.directory import RunDirectory, flat
 from nmt.runs.loading import load_run
 from nmt.runs.log import best_validation, is_number, last_progress, read_film, read_metrics, updates_of_best
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
-ROOM, LEAST = 4_190_000, 45
-"""Bytes of the weights of all systems, compressed, with which a page of three of the demo has less than 6 MB; and the
-fewest steps of a root mean square: many or large systems have these and a larger page."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown, beside the last one."""
 LEVEL = 0.05
@@ -58,7 +55,6 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     shown, selection = choose(sentences, scoring.lengths, [each.members for each in bins.values()], bleu, failing)
     readings: list[list[Reading]] = []
     engines: dict[str, dict[str, bytes] | str] = {}
-    steps = steps_that_fit(sum(system.run.parameters("best") for system in systems))
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(shown):,} sentences")
         run = load_run(system.run.path, device)  # one at a time is in memory
@@ -66,7 +62,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         readings.append([read(run, one, each, collected, device) for each in counting])
         try:
             translations = [each.text for each in one.translations]
-            engines[system.name] = exported(run, steps, (collected.sources, translations))
+            engines[system.name] = exported(run, (collected.sources, translations))
         except ConfigError as error:
             engines[system.name] = "; ".join(error.problems)
     settings = differing_settings([system.config for system in systems])
@@ -102,11 +98,6 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         selection=selection,
         engines=engines,
     )
-
-
-def steps_that_fit(parameters: int) -> float:
-    """Return the steps to which the weights of all systems are rounded: one of N steps takes about log2(6 N) bits."""
-    return min(max(2 ** min(8 * ROOM / parameters, 32) / 6, LEAST), STEPS)
 
 
 def _facts(

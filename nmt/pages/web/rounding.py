@@ -1,6 +1,7 @@
 """Rounded weights: fewer bits for each, and translations that stay as they were."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,35 +17,55 @@ LOW = 5
 """Fewest bits below the upper ones: a code that is made of whole bits wastes a share of few."""
 MOST = 32767
 """Largest multiple of a step."""
-DAMPING = 0.03
-"""Of the mean square gradient, that a column is taken to have in addition to what was seen."""
+DAMPING = 0.1
+"""Of the mean square gradient, that a column or a row is taken to have in addition to what was seen."""
 BATCH_TOKENS = 400
 """Pieces of either side: of the same sentences, more and smaller batches say more."""
 BLOCK = 64
 """Columns that are rounded between two matrix products."""
 
 
+class Moments(NamedTuple):
+    """Of the gradients of a matrix (O, I)."""
+
+    columns: Tensor
+    """Second moments between columns, (I, I)."""
+    rows: Tensor
+    """Sums of squares, (O,)."""
+
+
 def rounded(
-    weights: Mapping[str, Tensor], steps: float, moments: Mapping[str, Tensor] | None = None
+    weights: Mapping[str, Tensor], steps: float, moments: Mapping[str, Moments] | None = None
 ) -> dict[str, Tensor]:
     """Round each matrix to whole multiples of a step, of which ``steps`` are its root mean square; vectors stay.
 
-    Of a matrix NAME the result has the upper 8 bits of the multiples as NAME, the bits below as the upper bits of
-    NAME.low, and NAME.step: the matrix is step (256 NAME + NAME.low). ``moments`` are those of :func:`moments_of`;
-    without them the nearest multiples are taken.
+    ``moments`` are those of :func:`moments_of`: then a row that matters less has a step 2 or 4 times as large, one that
+    matters more a step half as large. Without them the nearest multiples of equal steps are taken.
+
+    Of a matrix NAME (O, I) the result has the step of each row as NAME.step (O,), the upper 8 bits of the multiples as
+    NAME, and the bits below as the upper bits of NAME.low: a row is step (256 NAME + NAME.low). The rows of these two
+    are in the order of their steps: rows of one step are compressed by one code.
     """
     made, matrices = dict(weights), {name: tensor for name, tensor in weights.items() if tensor.dim() == 2}
     for name, tensor in matrices.items():
         size = tensor.square().mean().sqrt() / (4 if name.startswith(FINER) else 1)
-        step = torch.maximum(size / steps, tensor.abs().max() / MOST).clamp_min(torch.finfo(torch.float32).tiny)
         seen = (moments or {}).get(name)
-        multiples = (tensor / step).round() if seen is None else compensated(tensor / step, seen)
-        whole = multiples.clamp(-MOST, MOST).to(torch.int32)
+        wanted = size / steps * (1 if seen is None else grains(seen.rows))
+        step = torch.maximum(wanted, tensor.abs().amax(1) / MOST).clamp_min(torch.finfo(torch.float32).tiny)
+        multiples = tensor / step.unsqueeze(1)
+        multiples = multiples.round() if seen is None else compensated(multiples, seen.columns)
+        whole = multiples[step.argsort(stable=True)].clamp(-MOST, MOST).to(torch.int32)
         below = max(int(whole.abs().max()).bit_length() - 7, LOW)  # bits of NAME.low
         made[name] = (whole >> below).to(torch.int8)
         made[f"{name}.low"] = ((whole << 8 - below) & 255).to(torch.uint8)
-        made[f"{name}.step"] = (step / 2 ** (8 - below)).reshape(1)
+        made[f"{name}.step"] = step / 2 ** (8 - below)
     return made
+
+
+def grains(squares: Tensor) -> Tensor:
+    """Return for each row how large its step is: of n times the mean square, about 1 / sqrt(n), as a power of two."""
+    damped = squares / squares.mean().clamp_min(torch.finfo(torch.float32).tiny) + DAMPING
+    return 2 ** (-(damped / (1 + DAMPING)).log2() / 2).round().clamp_min(-1)
 
 
 def compensated(matrix: Tensor, moments: Tensor) -> Tensor:
@@ -66,14 +87,17 @@ def compensated(matrix: Tensor, moments: Tensor) -> Tensor:
     return (rows - errors).T.round().contiguous()
 
 
-def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -> dict[str, Tensor]:
-    """Return the second moments (I, I) between the columns of the gradients of each matrix (O, I), by name.
+def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -> dict[str, Moments]:
+    """Return the moments of the gradients of each matrix, by name.
 
     The gradients are those of the log-probabilities of ``targets``. Each batch has one, of a sum in which every pair
     has a random sign: its expected square is the sum of those of the pairs. Moments that are not finite are left out.
     """
     matrices = {name: each for name, each in run.model.named_parameters() if each.dim() == 2}
-    moments = {name: each.new_zeros(each.shape[1], each.shape[1]) for name, each in matrices.items()}
+    moments = {
+        name: Moments(each.new_zeros(each.shape[1], each.shape[1]), each.new_zeros(len(each)))
+        for name, each in matrices.items()
+    }
     generator, specials = torch.Generator().manual_seed(1), Specials.of(run.tokenizers)
     encoded = run.tokenizers.source.encode(sources), run.tokenizers.target.encode(targets)
     source_ids, target_ids = ([np.array(ids, np.int32) for ids in side] for side in encoded)
@@ -89,5 +113,6 @@ def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -
         gradients = torch.autograd.grad((signs * chosen).sum(), list(matrices.values()), allow_unused=True)
         for moment, gradient in zip(moments.values(), gradients, strict=True):
             if gradient is not None:
-                moment.addmm_(gradient.T, gradient)
-    return {name: moment for name, moment in moments.items() if moment.isfinite().all()}
+                moment.columns.addmm_(gradient.T, gradient)
+                moment.rows.add_(gradient.square().sum(1))
+    return {name: moment for name, moment in moments.items() if moment.columns.isfinite().all()}

@@ -14,7 +14,7 @@ const READ = {
 
 /**
  * Read a safetensors file of fp32 and rounded matrices: of a rounded one NAME, NAME has the upper 8 bits, NAME.low those
- * below, and NAME.step their unit.
+ * below, and NAME.step the unit of each row; the first two have the rows in the order of their units.
  *
  * @param {ArrayBuffer} file
  * @returns {Tensors}
@@ -30,9 +30,14 @@ export function readSafetensors(file) {
       throw new Error(`the weights ${name} are of type ${dtype}; use ${Object.keys(READ).join(", ")}`);
     tensors.set(name, { data: READ[dtype](file.slice(start + offsets[0], start + offsets[1])), shape });
   }
-  for (const [name, { data }] of tensors) {
-    const [step, low] = ["step", "low"].map((part) => tensors.get(`${name}.${part}`)?.data);
-    if (step && low) data.forEach((upper, i) => (data[i] = step[0] * (256 * upper + low[i])));
+  for (const [name, { data, shape }] of tensors) {
+    const [steps, low] = ["step", "low"].map((part) => tensors.get(`${name}.${part}`)?.data);
+    if (!steps || !low) continue;
+    const whole = data.map((upper, i) => 256 * upper + low[i]);
+    const order = [...steps.keys()].sort((a, b) => steps[a] - steps[b]);
+    order.forEach((row, place) => {
+      for (let i = 0; i < shape[1]; i += 1) data[row * shape[1] + i] = steps[row] * whole[place * shape[1] + i];
+    });
   }
   return tensors;
 }
