@@ -18,10 +18,8 @@ from nmt.config import dump_config, load_config
 from nmt.config.schema import Evaluation
 from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
-from nmt.experiments.evaluation import Systems
 from tests.comparison import snapshot
 from tests.small_translator import ATTENTIONS, LINES, save_run
-from tests.test_language_id import demo_pairs
 from tests.test_start_up import run_commands
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
@@ -116,20 +114,6 @@ def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: 
     assert code == 0 and f"different precisions: {seed} in fp32, {bf16} in bf16; {advice}\n" in err
     code, _, err = command(length_curve.main, *options, f"--system=a={bf16}")
     assert code == 2 and f"a: bahdanau and {bf16} differ in model.attention" in err
-
-
-def test_swapped_texts_are_noticed(tmp_path: Path) -> None:
-    run, said = save_run(tmp_path / "run"), list[str]()
-    config = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(
-        config.replace("language: x", "language: en").replace("language: y", "language: fr")
-    )
-    english, french = map(list, zip(*demo_pairs(2, 50), strict=True))
-    Systems([("a", run), ("b", french)], english, french, say=said.append)
-    assert not said
-    Systems([("a", run), ("b", english)], french, english, say=said.append)
-    [warning] = said
-    assert warning.startswith("warning: test set: source and target seem to be swapped: the source looks like fr")
 
 
 def test_translations_that_are_there_are_drawn_as_those_of_runs(models: Path, tmp_path: Path, command: Command) -> None:

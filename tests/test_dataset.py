@@ -20,7 +20,6 @@ from nmt.data.report import describe
 from nmt.data.tokenizer import Tokenizers
 from tests.test_corpus import error_of
 from tests.test_epochs import WORD, configuration, pairs_of
-from tests.test_language_id import demo_pairs
 
 TRAIN = [
     Pair("a b c", "x y z"),
@@ -242,16 +241,3 @@ def test_a_cache_is_tried_without_a_trace_and_named_if_it_cannot_be_written(fold
     problem = f"data.cache: {folder}/train.low/cache: cannot be written: "
     assert error_of(prepare, chosen).startswith(f"{problem}Not a directory")
     assert error_of(try_cache, chosen.data).startswith(problem)
-
-
-def test_swapped_sides_are_told_every_time(folder: Path) -> None:
-    write(folder, train=[Pair(pair.target, pair.source) for pair in demo_pairs(1)])
-    write(folder, validation=list(demo_pairs(2, 50)))
-    write(folder, test=list(demo_pairs(3, 50)))
-    for _ in ("made", "found in the cache"):
-        said: list[str] = []
-        prepared = prepare(config(folder, source_language="en", target_language="fr"), said.append)
-        warnings = [line for line in said if line.startswith("warning: ")]
-        place = f"warning: data.train: {folder}/train.low, {folder}/train.up"
-        assert warnings[:-1] == [f"{place}: {prepared.report['warnings']['train']}"]
-        assert warnings[1].startswith("warning: data.train: 300 pairs are too few")

@@ -27,7 +27,6 @@ WITHOUT_TORCH = (
     "nmt.files",
     "nmt.config",
     "nmt.data.corpus",
-    "nmt.data.language_id",
     "nmt.data.tokenizer",
     "nmt.evaluation",
     "nmt.runs.directory",

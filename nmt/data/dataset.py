@@ -21,7 +21,6 @@ from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokeni
 from nmt.cores import cores
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, matching, read_pairs
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
-from nmt.data.language_id import swapped_sides
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
@@ -70,9 +69,6 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(tables["train"], tokenizers, dropout=options.dropout, parts=parts, seed=config.seed)
-    for key, corpus in _corpora(data).items():
-        if problem := report["warnings"][key]:
-            say(Caution(f"warning: data.{key}: {corpus_name(corpus)}: {problem}"))
     if len(train) < ENOUGH:
         few = f"warning: data.train: {len(train):,} pairs are too few; with fewer than {ENOUGH:,} a network hardly"
         say(Caution(f"{few} learns to translate a natural language"))
@@ -156,8 +152,7 @@ def _encoded(
             name: encode_split(folder / f"{name}.arrow", corpora, languages, recipes[name], threads, say)
             for name, corpora in splits.items()
         }
-        warnings = {key: swapped_sides(read_pairs(each, *languages), languages) for key, each in _corpora(data).items()}
-        write_json(folder / "report.json", make_report(facts, training.tokenizers) | {"warnings": warnings})
+        write_json(folder / "report.json", make_report(facts, training.tokenizers))
 
     def load(folder: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         report = json.loads((folder / "report.json").read_text())

@@ -12,8 +12,7 @@ import numpy as np
 
 from nmt.config import Config, load_run_config
 from nmt.config.schema import BleuTokenizer
-from nmt.data.corpus import Pair, Text, read_aligned, read_test_set
-from nmt.data.language_id import swapped_sides
+from nmt.data.corpus import Text, read_aligned, read_test_set
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import Scoring, SystemScores, scoring
@@ -91,10 +90,6 @@ class Systems:
                 entry.given = read_aligned(system, source, len(self.sources))
             self.entries.append(entry)
         self._refuse_other_systems()
-        if run := next((entry.config for entry in self.entries if entry.config is not None), None):
-            pairs = map(Pair, self.sources, self.references)
-            if problem := swapped_sides(pairs, (run.data.source_language, run.data.target_language)):
-                say(f"warning: test set: {problem}")
         for name, text in hypotheses:
             waiting = [entry for entry in self.entries if entry.name == name and entry.given is None]
             if not waiting:
