@@ -150,8 +150,7 @@ def measure_web(
 
 def of_report(texts: list[str], run: LoadedRun) -> bytes:
     """The weights of a run as in a report whose test set has these texts."""
-    found = Translator.of([run], torch.device("cpu"), torch.float32).translate(texts)
-    return exported(run, (texts, [each.text for each in found]))[WEIGHTS]
+    return exported(run, Translator.of([run], torch.device("cpu"), torch.float32).translate(texts))[WEIGHTS]
 
 
 def equality(run: str, sources: list[str]) -> list[dict[str, Any]]:

@@ -343,11 +343,10 @@ def test_later_columns_make_up_for_the_errors_of_earlier_ones() -> None:
 
 
 def test_moments_are_those_of_the_gradients(run: Path) -> None:
-    loaded, pair, name = load_run(run, torch.device("cpu")), Pair("oak elm", "FIR"), "decoder.attention.energy.weight"
-    (moments, squares), weight = (
-        moments_of(loaded, [pair.source], [pair.target])[name],
-        loaded.model.get_parameter(name),
-    )
+    loaded, name = load_run(run, torch.device("cpu")), "decoder.attention.energy.weight"
+    found = Translator.of([loaded], torch.device("cpu"), torch.float32).translate(["oak elm"])
+    pair = Pair("oak elm", found[0].text)
+    (moments, squares), weight = moments_of(loaded, found)[name], loaded.model.get_parameter(name)
     assert squares.item() == pytest.approx(moments.trace().item())
     direction = torch.randn(weight.shape, generator=torch.Generator().manual_seed(1))
 
@@ -358,4 +357,4 @@ def test_moments_are_those_of_the_gradients(run: Path) -> None:
 
     slope = (moved(0.01) - moved(-0.02)) / 0.02
     assert slope**2 == pytest.approx((direction @ moments @ direction.T).item(), rel=0.02)
-    assert math.isnan(moved(math.nan)) and name not in moments_of(loaded, [pair.source], [pair.target])
+    assert math.isnan(moved(math.nan)) and name not in moments_of(loaded, found)

@@ -61,8 +61,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         counting = counted(shown, f"{system.name}: reading", len(shown), "sentences")
         readings.append([read(run, one, each, collected, device) for each in counting])
         try:
-            translations = [each.text for each in one.translations]
-            engines[system.name] = exported(run, (collected.sources, translations))
+            engines[system.name] = exported(run, one.translations)
         except ConfigError as error:
             engines[system.name] = "; ".join(error.problems)
     settings = differing_settings([system.config for system in systems])

@@ -18,10 +18,11 @@ from nmt.pages.web import refuse_unknown_parts
 from nmt.pages.web.rounding import moments_of, rounded
 from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
+from nmt.translation.results import Translation
 
 STEPS, FEWER_STEPS = 1400, 300
-"""Into which the root mean square of a matrix is divided, without and with texts that show what rounding changes. With
-the second, a page of three systems of the demo is smaller than 6 MB, and log-probabilities change by less than 0.05."""
+"""Into which the root mean square of a matrix is divided, without and with translations that show what rounding
+changes. With the second, a page of three systems of the demo is smaller than 6 MB."""
 
 
 def export_web(run: str | Path, output: Path) -> int:
@@ -42,16 +43,16 @@ def export_web(run: str | Path, output: Path) -> int:
     return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
 
 
-def exported(run: LoadedRun, texts: tuple[Sequence[str], Sequence[str]] | None = None) -> dict[str, bytes]:
+def exported(run: LoadedRun, translations: Sequence[Translation] | None = None) -> dict[str, bytes]:
     """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
 
-    Weights are rounded; with ``texts``, sources and translations, so that the log-probabilities of such texts change
-    little: see :func:`nmt.pages.web.rounding.rounded`.
+    Weights are rounded; with ``translations`` by the run, so that the log-probabilities of such ones change little: see
+    :func:`nmt.pages.web.rounding.rounded`.
     Raises ConfigError for a network or a tokenizer that the engine does not run.
     """
     refuse_unknown_parts(run.config.model)
     refuse_unknown_pieces(run.tokenizers)
-    steps, moments = (STEPS, None) if texts is None else (FEWER_STEPS, moments_of(run, *texts))
+    steps, moments = (STEPS, None) if translations is None else (FEWER_STEPS, moments_of(run, translations))
     parts = {
         "weights.bin": compressed(save(rounded(unshared(run.model.state_dict()), steps, moments))),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",

@@ -10,6 +10,7 @@ from torch import Tensor
 from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.messages import counted
 from nmt.runs.loading import LoadedRun
+from nmt.translation.results import Translation
 
 FINER = ("decoder.attention.", "decoder.combine.")
 """Beginnings of names of matrices whose rounding changes log-probabilities the most: they have four times the steps."""
@@ -87,11 +88,12 @@ def compensated(matrix: Tensor, moments: Tensor) -> Tensor:
     return (rows - errors).T.round().contiguous()
 
 
-def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -> dict[str, Moments]:
+def moments_of(run: LoadedRun, translations: Sequence[Translation]) -> dict[str, Moments]:
     """Return the moments of the gradients of each matrix, by name.
 
-    The gradients are those of the log-probabilities of ``targets``. Each batch has one, of a sum in which every pair
-    has a random sign: its expected square is the sum of those of the pairs. Moments that are not finite are left out.
+    The gradients are those of the log-probabilities of the best translations. Each batch has one, of a sum in which
+    every pair has a random sign: its expected square is the sum of those of the pairs. Moments that are not finite are
+    left out.
     """
     matrices = {name: each for name, each in run.model.named_parameters() if each.dim() == 2}
     moments = {
@@ -99,12 +101,13 @@ def moments_of(run: LoadedRun, sources: Sequence[str], targets: Sequence[str]) -
         for name, each in matrices.items()
     }
     generator, specials = torch.Generator().manual_seed(1), Specials.of(run.tokenizers)
-    encoded = run.tokenizers.source.encode(sources), run.tokenizers.target.encode(targets)
-    source_ids, target_ids = ([np.array(ids, np.int32) for ids in side] for side in encoded)
-    source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in encoded)
+    sources = [np.array(each.source_ids[:-1], np.int32) for each in translations]
+    written = ([each for each in one.hypotheses[0].ids if each != specials.target_eos] for one in translations)
+    targets = [np.array(ids, np.int32) for ids in written]
+    source_lengths, target_lengths = (np.array([len(ids) for ids in side], np.int32) for side in (sources, targets))
     plan = plan_by_length(source_lengths, target_lengths, BATCH_TOKENS)
     for rows in counted(plan, "gradients for rounding", len(plan), "batches"):
-        batch = collate([source_ids[row] for row in rows], [target_ids[row] for row in rows], specials)
+        batch = collate([sources[row] for row in rows], [targets[row] for row in rows], specials)
         batch = batch.to(next(iter(matrices.values())).device)
         readouts, _ = run.model.unroll(batch.target_input, run.model.encode(batch.source, batch.source_lengths))
         every = run.model.output(readouts).log_softmax(-1)  # (B, T, V)
