@@ -19,7 +19,7 @@ def report(
     runs: list[RunOrExperiment],
     *,
     output: OutputFile,
-    sentences: Annotated[int, Field(ge=2)] = 60,
+    sentences: Annotated[int, Field(ge=2)] = 50,
     source: InputFile | None = None,
     reference: InputFile | None = None,
     gold: InputFile | None = None,
