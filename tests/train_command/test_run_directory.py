@@ -5,10 +5,12 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from nmt.cli import report, translate
+from nmt.errors import ConfigError
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot
 from tests.small_run import metrics, options
@@ -46,7 +48,15 @@ def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run:
     assert refused(train("--output", run)) == [
         f"output: {run} holds a run; continue it with --resume, or replace it with --overwrite"
     ]
+    with pytest.raises(ConfigError, match="holds a run; "):  # which another process has made meanwhile
+        RunDirectory(run).create(*[Mock()] * 4)
     assert snapshot(run) == before
+
+
+def test_an_unknown_metric_is_refused_before_anything_is_done(train: Train, tmp_path: Path) -> None:
+    metric = "--set", "training.validation.metric=blau"
+    assert "'blau' is not one of " in refused(train("--output", tmp_path / "new", *metric))[0]
+    assert not (tmp_path / "new").exists()
 
 
 def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) -> None:
