@@ -44,18 +44,15 @@ class Limits:
     waiting: int = 256
     """Requests that wait for translation; more are refused."""
     connections: int = 256
-    """Connections at a time. One more takes the place of the client that has been waited for longest. Where all wait
-    for their answers there may be more; from twice as many on, requests are refused."""
+    """Connections at a time; requests on more are refused."""
     batch: int = 1 << 13
     """Characters of a batch of several requests; a request of more is a batch of its own."""
     weights: int = 1 << 16
     """Attention weights of an answer; lines beyond have none."""
     arrival: float = 10.0
-    """Seconds in which the head of a request must arrive, and likewise its body."""
+    """Seconds in which the body of a request must arrive."""
     seconds: float = 30.0
     """Seconds from the arrival of a request to its answer."""
-    reading: float = 10.0
-    """Seconds in which a client must read its answer."""
 
 
 class Refused(HTTPException):
