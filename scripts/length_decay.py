@@ -55,10 +55,11 @@ def read_rows(name: str) -> list[Row]:
 
 
 def write_rows(name: str, rows: Sequence[Row]) -> None:
-    """Write a table in docs/figures. Systems that ``rows`` lack keep the rows that they have there, with an empty cell
-    in each new column."""
+    """Write a table in docs/figures, with the columns of ``rows``. Systems that ``rows`` lack keep the rows that they
+    have there, with an empty cell in each new column."""
     systems = {row["system"] for row in rows}
-    kept = [{**dict.fromkeys(rows[0], ""), **row} for row in read_rows(name) if row["system"] not in systems]
+    others = [row for row in read_rows(name) if row["system"] not in systems]
+    kept = [{column: row.get(column, "") for column in rows[0]} for row in others]
     write_bytes(FIGURES / f"{name}.csv", table(sorted([*kept, *rows], key=lambda row: order(row["system"]))))
 
 
@@ -79,7 +80,7 @@ def half(seeds: Sequence[float]) -> float:
     return found.high - found.mean
 
 
-def copy_numbers(runs: Path, commit: str) -> None:
+def copy_numbers(runs: Path, commit: str, beside: str) -> None:
     """Copy the numbers of the figures from the directory of an experiment, and write where they come from."""
     results, tests = read_json(runs / "results.json"), {name: read_json(runs / f"{name}.json") for name in TESTS}
     for name, test in tests.items():
@@ -87,7 +88,7 @@ def copy_numbers(runs: Path, commit: str) -> None:
         for system in test["systems"].values():
             for row, seeds in zip(system["by_length"], zip(*system["bleu_by_seed"], strict=True), strict=True):
                 each = {f"seed_{number}": bleu for number, bleu in enumerate(seeds, 1)}
-                rows.append({**row, **each, "half": half(seeds)})
+                rows.append({**row, **each, "half_over_seeds": half(seeds)})
         write_rows(f"length_decay_{name}", rows)
     why = read_json(runs / "test_lenstrat.why.json")["systems"]
     write_rows("length_decay_why", [flat(row) for rows in why.values() for row in rows])
@@ -104,10 +105,11 @@ def copy_numbers(runs: Path, commit: str) -> None:
         "commit": commit,
         "date": manifest["started"][:10],
         **{key: manifest[key] for key in ("device", "precision", "threads", "versions", "corpus_sha256")},
+        "beside": beside,
         "seeds": sorted({each["seed"] for each in manifests}),
         "signature": test["signature"],
         "resamples": test["interval"]["resamples"],
-        "half": "half the width of the 95% interval of the mean over seeds (Student's t)",
+        "half, half_over_seeds": "half the width of the 95% interval of the mean over seeds (Student's t)",
         "systems": {system: scores(system, folders[system], results) for system in folders},
         "comparisons": results["comparisons"] | {"retained": results["retained"]["test_lenstrat"]["comparisons"]},
         OLDER: read_json(path)[OLDER],
@@ -132,9 +134,11 @@ def scores(system: str, folders: Sequence[Path], results: Mapping[str, Any]) -> 
     long, short = ([without_penalty(folder, retained[end]) for folder in folders] for end in ("long", "short"))
     return {
         "updates": row["updates"],
-        "validation perplexity": row["validation_perplexity"],
-        "of each seed": [best_validation(log)["perplexity"] for log in logs],
-        "seconds": [seconds(log) for log in logs],
+        "validation perplexity": {
+            "mean": row["validation_perplexity"],
+            "of each seed": [best_validation(log)["perplexity"] for log in logs],
+        },
+        "seconds of training and validations, of each seed": [seconds(log) for log in logs],
         "BLEU": {
             name: {"mean": row["bleu"], "half": half(row["bleu_by_seed"]), "of each seed": row["bleu_by_seed"]}
             for name, row in rows.items()
@@ -200,10 +204,10 @@ class Bins:
     def caption(self, test: str, seeds: str) -> list[str]:
         """Return the text under a figure."""
         test_set = f"{sum(self.counts):,} sentences of Europarl, {TESTS[test]}."
-        trained = "30 words (dashed systems) or 50 (solid)" if len(self.ends) > 1 else f"{self.ends[0]} words"
+        trained = "30 words (dashed curves) or 50" if len(self.ends) > 1 else f"{self.ends[0]} words"
         hollow = "" if self.solid.all() else f" Hollow points: fewer than {MIN_SENTENCES} sentences."
         bands = f"Bands: 95% bootstrap intervals over sentences.{hollow}"
-        return [f"{test_set} Longest training sentences (vertical lines): {trained}.", f"{seeds} {bands}"]
+        return [f"{test_set} Vertical lines: longest training sentence, {trained}.", f"{seeds} {bands}"]
 
 
 def draw_curve(rows: Sequence[Row], test: str) -> bytes:
@@ -251,16 +255,17 @@ def draw_why(rows: Sequence[Row], name: str) -> bytes:
         return png(figure)
 
 
-def length_decay(*, runs: str = "", commit: str = "") -> None:
+def length_decay(*, runs: str = "", commit: str = "", beside: str = "nothing") -> None:
     """Draw the figures again.
 
     Args:
         runs: Directory of finished runs of configs/experiments/europarl.yaml: first copy their numbers, and write where
             they come from. Systems that it lacks keep their numbers.
         commit: Commit that trained these runs.
+        beside: Other work on the machine during training.
     """
     if runs:
-        copy_numbers(Path(runs), commit)
+        copy_numbers(Path(runs), commit, beside)
     curves = {name: read_rows(f"length_decay_{name}") for name in TESTS}
     for name, rows in curves.items():
         write_bytes(FIGURES / f"length_decay_{name}.png", draw_curve(rows, name))
