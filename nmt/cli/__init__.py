@@ -13,7 +13,7 @@ COMMANDS = {
     "nmt-score": "computes log-probabilities and alignments of existing translations",
     "nmt-evaluate": "computes BLEU, chrF, scores by length, alignment error rate",
     "nmt-length-curve": "draws BLEU against source length, and measures why it falls",
-    "nmt-experiment": "trains and compares systems × seeds × test sets",
+    "nmt-experiment": "trains systems with several seeds and compares them",
     "nmt-report": "writes one HTML page to explore systems",
     "nmt-serve": "serves a system over HTTP",
     "nmt-export": "writes a page that translates in the browser, or a model for CTranslate2",

@@ -23,7 +23,7 @@ class Corpus(Section):
     limit: Size | None = None
     """Read only the first ``limit`` pairs."""
     links: Text | None = None
-    """File with word links ``i-j``, counted from 0, a line a pair."""
+    """File with word links ``i-j``, counted from 0, one line per pair."""
     tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
     """Piece put before each source sentence of a training corpus, such as ``<bt>``."""
 
@@ -33,7 +33,7 @@ class FileCorpus(Corpus):
     files that match, in the order of their names."""
 
     source: Text
-    """File with the source sentences, or a pattern such as ``part-*.en.gz``."""
+    """File with the source sentences, or a pattern."""
     target: Text
     """File with their translations, or a pattern of as many files."""
 
@@ -82,7 +82,7 @@ class Mix(Section):
     """Several corpora of ``data.corpora``: from a corpus of n pairs and weight w, an epoch reads w * n pairs."""
 
     mix: Annotated[dict[Text, Positive], Field(min_length=1)]
-    """Weight of each corpus by its name; 0.5 reads each pair in every second epoch."""
+    """Weight of each corpus by its name."""
 
 
 def _kind(value: Any) -> str:
@@ -118,7 +118,7 @@ class Filter(Section):
     max_ratio: Annotated[float, Field(gt=1)] | None = None
     """Maximum number of words of the longer side per word of the shorter."""
     copies: bool = False
-    """Drop pairs whose sides are equal but for case and space."""
+    """Drop pairs whose sides differ in case and space at most."""
     duplicates: bool = False
     """Drop pairs that repeat an earlier pair of the same corpus."""
 
@@ -141,7 +141,7 @@ class Data(Section):
     reverse_source: bool = False
     """Read each source sentence last piece first."""
     protect: Annotated[tuple[Span, ...], AfterValidator(lambda kinds: tuple(sorted({*kinds})))] = ()
-    """Spans that come through untranslated; braces: ``{name}``, tag: ``<x>``."""
+    """Spans to copy untranslated; braces: ``{name}``, tag: ``<x>``."""
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
@@ -194,7 +194,7 @@ class LearnedTokenizer(Section):
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """Share of the characters of the text that get a piece."""
     most_pairs: Size = 1_000_000
-    """Pairs to learn from; a million take 1 GiB for bpe and 3.5 GiB for unigram."""
+    """Pairs to learn from; a million need 1 GiB for bpe and 3.5 GiB for unigram."""
     dropout: Fraction = 0.0
     """Probability that a merge of bpe is left out, drawn again in each epoch (Provilkov et al. 2020)."""
 

@@ -91,9 +91,9 @@ class GruDecoder(Gru, RecurrentDecoder):
 
 @DECODERS.register
 class LstmDecoder(Lstm, RecurrentDecoder):
-    """Long short-term memory conditioned on the context."""
+    """LSTM conditioned on the context."""
 
 
 @DECODERS.register
 class SsruDecoder(Ssru, RecurrentDecoder):
-    """Simpler simple recurrent unit (Kim et al. 2019)."""
+    """SSRU conditioned on the context."""

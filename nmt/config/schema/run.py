@@ -56,7 +56,7 @@ class Gold(Section):
     links: Text
     """File with the links of each pair, ``i-j`` for a sure and ``ipj`` for a possible one."""
     first: Annotated[int, Field(ge=0, le=1)] = 0
-    """Number of the first word in ``links``."""
+    """Index of the first word in ``links``."""
 
 
 class GoldAlignment(Gold):
@@ -80,7 +80,7 @@ class Evaluation(Section):
     bleu_tokenizer: BleuTokenizer | None = None
     """Tokenizer of BLEU; null: by the target language."""
     bins: Annotated[tuple[Size, ...], Field(min_length=1)] = (10, 20, 30, 40, 50, 60, 70)
-    """Largest source length of each bin, in words; longer sentences form one more bin."""
+    """Maximum source length of each bin, in words; longer sentences form one more bin."""
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """Bootstrap resamples for each 95% interval."""
     gold: GoldAlignment | None = None
@@ -104,7 +104,7 @@ class Config(Section):
     device: Text = "auto"
     """auto (a GPU if there is one), cpu, cuda, cuda:1."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 if the GPU has it, or if a trial on the CPU is faster; else fp32."""
+    """auto: bf16 if the GPU supports it, or if a trial on the CPU is faster; else fp32."""
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable, slower ones."""
     threads: Cores | None = None
