@@ -42,9 +42,6 @@ def resolve_device(name: str) -> torch.device:
 def _refuse_tf32() -> None:
     """Keep products of fp32 matrices in fp32: by default cuDNN rounds their factors to TF32, which has 10 bits."""
     backends: Any = torch.backends
-    if not hasattr(backends, "fp32_precision"):  # PyTorch before 2.9
-        backends.cudnn.allow_tf32 = backends.cuda.matmul.allow_tf32 = False
-        return
     for products in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
         products.fp32_precision = "ieee"
 

@@ -293,14 +293,6 @@ def test_what_waits_for_the_same_becomes_one_batch_up_to_its_size() -> None:
         assert translate.batches == batches
 
 
-def test_a_short_request_goes_before_a_long_one_unless_that_has_waited_long() -> None:
-    for seconds, order in ((10.0, ["0", "short", "aaaaaaa"]), (1e-6, ["0", "aaaaaaa", "short"])):
-        translate = Fake(opened=False)
-        limits = replace(LIMITS, batch=10, shown=10, seconds=seconds)
-        queued(translate, limits, [asked("0"), asked("aaaaaaa"), asked("short")])
-        assert translate.batches == [[line] for line in order]
-
-
 def test_one_request_fails_alone_and_one_that_is_given_up_is_not_translated(caplog: pytest.LogCaptureFixture) -> None:
     translate, lines = Fake(opened=False), ("0", "1", "fail", "3", "gone")
     first, second, failed, fourth, _ = queued(translate, LIMITS, [asked(line) for line in lines], given_up=4)

@@ -168,8 +168,6 @@ class Waiting:
     """A request that waits."""
 
     request: Request
-    turn: float
-    """The time of its arrival, or later for a long request: shorter ones that arrive until then go first."""
     answer: "asyncio.Future[Answer]"
 
     @property
@@ -204,8 +202,7 @@ class Batches:
             raise Refused(429, f"{len(self._waiting)} requests are waiting already; try again in a second")
         if not request.text:
             return []
-        loop, long = asyncio.get_running_loop(), min(1.0, request.characters / self._limits.shown)
-        job = Waiting(request, loop.time() + long * self._limits.seconds / 3, loop.create_future())
+        job = Waiting(request, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
         self._arrived.set()
         return await job.answer
@@ -226,8 +223,8 @@ class Batches:
         self._arrived.set()
 
     def _take(self) -> list[Waiting]:
-        """Take the request whose turn it is, and those that can share its batch; none if none waits."""
-        self._waiting = sorted((job for job in self._waiting if job.wanted), key=lambda job: job.turn)
+        """Take the first request, and those that can share its batch; none if none waits."""
+        self._waiting = [job for job in self._waiting if job.wanted]
         taken: list[Waiting] = []
         characters = 0
         for job in self._waiting:
