@@ -82,8 +82,7 @@ def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monke
 
     found = run()
     use(monkeypatch, torch_steps)
-    for one, other in zip(run(), found, strict=True):
-        assert torch.allclose(one, other, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(run(), found, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="tests/test_gpu.py compares networks on a GPU")
