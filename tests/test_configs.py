@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,6 @@ from nmt.cli.train import main
 from nmt.config import Config, load_config
 from nmt.experiments.plan import Run, load_experiment, make_plan
 from nmt.model import Seq2Seq, build_model
-from nmt.model.decoders import RecurrentDecoder
 from tests.small_run import write_corpus
 
 ROOT = Path(__file__).parent.parent
@@ -140,8 +140,7 @@ def test_papers_have_their_units(path: Path) -> None:
 def test_sutskever_has_the_parameters_of_the_paper() -> None:
     """384 M (section 3.4) with 160,000 source words; here layers for first states and readout come on top."""
     model = built(load_config(FOLDER / "papers/sutskever2014.yaml"), 160_000, 80_000)
-    decoder = model.decoder
-    assert isinstance(decoder, RecurrentDecoder)
+    decoder: Any = model.decoder
     first_states = parameters(decoder.initial) + sum(parameters(layer.initial) for layer in decoder.above)
     readout = sum(parameters(part) for name, part in decoder.named_children() if name.endswith("_readout"))
     assert round((parameters(model) - first_states - readout) / 1e6) == 384

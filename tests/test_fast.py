@@ -76,9 +76,7 @@ def test_plain_kernels_are_the_network_itself() -> None:
     assert isinstance(fast.training(model, "auto"), FastTraining)
 
 
-def test_graphs_are_for_fast_kernels_on_a_gpu_and_built_in_parts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_graphs_are_for_fast_kernels_on_a_gpu_and_built_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part from outside may wait for the GPU; the exact marginal does."""
     graphs_on_cpu.install(monkeypatch)
     machines = Machine(CPU), Machine(torch.device("cuda"), kernels="plain"), Machine(torch.device("cuda"))

@@ -81,29 +81,6 @@ def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: fl
         assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
 
 
-def test_the_bound_of_a_live_hypothesis_is_its_score_at_the_greatest_length() -> None:
-    """ln 0.4 = -0.916 is finished; ln 0.35 = -1.050 lives, and scores -1.050 / (12 / 6) = -0.525 with seven tokens."""
-    model = ToyModel(0, 1)
-    model.table = torch.full_like(model.table, -20.0)
-    model.table[0, 0, BOS, [EOS, A]] = torch.tensor([0.4, 0.35]).log()
-    model.table[0, 1:6, :, A] = 0.0
-    model.table[0, 6:, :, EOS] = 0.0
-    found = beam_search(model, model.start(1), limits([9]), beam_size=3, length_penalty=1.0)
-    assert found[0][0].tokens == (A,) * 6
-    assert found[0][0].score == pytest.approx(math.log(0.35) / 2)
-
-
-def test_a_parent_offers_k_tokens_beside_the_end_symbol() -> None:
-    """The first step's best is EOS; A and B live on, and B, the third best, becomes the second translation."""
-    model = ToyModel(0, 1)
-    model.table = torch.full_like(model.table, -20.0)
-    model.table[..., [PAD, BOS]] = 0.0  # they take no place, likely as they are
-    model.table[0, 0, BOS, [EOS, A, B]] = torch.tensor([0.4, 0.3, 0.2]).log()
-    model.table[0, 1, B, EOS] = 0.0
-    found = beam_search(model, model.start(1), limits([3]), beam_size=2, length_penalty=0.0, n_best=2)
-    assert [each.tokens for each in found[0]] == [(), (B,)]
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_a_broken_model_is_an_error_and_never_a_score(value: float) -> None:
     model = ToyModel(0, 2)

@@ -9,31 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from nmt.model import Memory, Seq2Seq
-from nmt.model.multi_head import (
-    ByHead,
-    EncoderDecoderAttention,
-    RelativeSelfAttention,
-    SelfAttention,
-    by_head,
-    fused_attention,
-)
-from nmt.model.transformer import (
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-    placed,
-)
+from nmt.model.multi_head import ByHead, RelativeSelfAttention, SelfAttention, by_head, fused_attention
+from nmt.model.transformer import placed
 from tests.models import TRANSFORMERS, small_model
+from tests.test_attention import randoms
 
 SOURCES, LENGTHS = torch.tensor([[1, 2, 3, 4, 5], [5, 6, 7, 0, 0], [7, 0, 0, 0, 0]]), torch.tensor([5, 3, 1])
 TARGETS = torch.tensor([[2, 9, 4, 1], [2, 3, 12, 8], [2, 8, 8, 3]])
 MASK = torch.arange(5) < LENGTHS.unsqueeze(1)
 NORMS = {"pre": "transformer", "post": "transformer post-norm"}
-
-
-def randoms(*shape: int) -> Tensor:
-    return torch.randn(*shape, dtype=torch.double)
 
 
 def copied(theirs: nn.Module, ours: dict[str, nn.Module]) -> None:
@@ -130,13 +114,12 @@ def test_relative_positions_by_loops(causal: bool) -> None:
 def test_attention_to_the_annotations_is_pytorchs(head: int | None) -> None:
     """In each of two layers; the weights are those of the second: of one head, or the mean."""
     shown = {"type": "transformer", "layer": 2, "head": None if head is None else head + 1}
-    ours = small_model("transformer", decoder=part(layers=2), attention=shown).decoder.attention
-    assert isinstance(ours, EncoderDecoderAttention)
+    ours: Any = small_model("transformer", decoder=part(layers=2), attention=shown).decoder.attention
     queries, annotations = randoms(3, 4, 8), randoms(3, 5, 8)
     memory = ours.prepare(Memory(annotations, annotations.mean(1), MASK))
     for layer in range(2):
         parts = ours.queries[layer], ours.keys_values[layer], ours.outputs[layer]
-        theirs = pytorch_attention(*parts, heads=2)  # type: ignore[arg-type]
+        theirs = pytorch_attention(*parts, heads=2)
         expected, of_heads = theirs(
             queries, annotations, annotations, key_padding_mask=~MASK, average_attn_weights=False
         )
@@ -151,12 +134,10 @@ def test_attention_to_the_annotations_is_pytorchs(head: int | None) -> None:
 @pytest.mark.parametrize("norm", NORMS)
 def test_encoder_is_pytorchs(norm: str) -> None:
     model = small_model(NORMS[norm])
-    encoder = model.encoder
-    assert isinstance(encoder, TransformerEncoder)
+    encoder: Any = model.encoder
     embedded = model.embed_source(SOURCES)
     x = embedded
     for layer in encoder.layers:
-        assert isinstance(layer, TransformerEncoderLayer)
         theirs = nn.TransformerEncoderLayer(8, 2, 6, 0.0, norm_first=norm == "pre", batch_first=True).double()
         copied(
             theirs,
@@ -180,21 +161,19 @@ def test_encoder_is_pytorchs(norm: str) -> None:
 @pytest.mark.parametrize("norm", NORMS)
 def test_decoder_is_pytorchs(norm: str) -> None:
     model = small_model(NORMS[norm])
-    decoder = model.decoder
-    assert isinstance(decoder, TransformerDecoder)
+    decoder: Any = model.decoder
     memory = model.encode(SOURCES, LENGTHS)
     x = model.embed_target(TARGETS, 0)
     readouts, _ = decoder.unroll(x, model.start(memory))
     attended = decoder.attention
     for index, layer in enumerate(decoder.layers):
-        assert isinstance(layer, TransformerDecoderLayer)
         parts = attended.queries[index], attended.keys_values[index], attended.outputs[index]
         theirs = nn.TransformerDecoderLayer(8, 2, 6, 0.0, norm_first=norm == "pre", batch_first=True).double()
         copied(
             theirs,
             {
                 "self_attn": pytorch_self_attention(layer.self_attention),
-                "multihead_attn": pytorch_attention(*parts, heads=2),  # type: ignore[arg-type]
+                "multihead_attn": pytorch_attention(*parts, heads=2),
                 "linear1": layer.feed_forward.inner,
                 "linear2": layer.feed_forward.output,
                 "norm1": layer.around_self_attention.norm,
@@ -209,9 +188,8 @@ def test_decoder_is_pytorchs(norm: str) -> None:
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_weights_are_those_of_the_next_to_last_layer(layers: int) -> None:
-    model = small_model("transformer", decoder=part(layers=layers), encoder=part(layers=layers))
-    assert isinstance(model.decoder, TransformerDecoder)
-    assert (model.decoder.attention.layer, model.decoder.attention.head) == (max(0, layers - 2), None)
+    decoder: Any = small_model("transformer", decoder=part(layers=layers), encoder=part(layers=layers)).decoder
+    assert (decoder.attention.layer, decoder.attention.head) == (max(0, layers - 2), None)
 
 
 def test_what_a_sublayer_makes_is_dropped_in_training_alone() -> None:
