@@ -204,7 +204,7 @@ def test_teacher_forcing_is_stepping_and_the_twin_is_the_part_itself(folder: Pat
 class Linear(schema.Schedule):
     """Falls to zero after the last update."""
 
-    type: Literal["linear"]
+    type: Literal["test_linear"]
 
     def decay(self, update: int, updates: int, scale: float) -> float:
         return range(updates, 0, -1)[update - 1] / updates
@@ -213,7 +213,7 @@ class Linear(schema.Schedule):
 def test_a_schedule_is_told_the_last_update_and_no_later_one(folder: Path) -> None:
     """The built-in warm-up precedes it."""
     schema.SCHEDULES.register(Linear)
-    schedule = {"type": "linear", "warmup": 2}
+    schedule = {"type": "test_linear", "warmup": 2}
     config = Config.model_validate(options(folder, updates=4, log_every=1, schedule=schedule))
     dry_run(config, resume=False, overwrite=False, say=lambda _: None)
     train(config)

@@ -118,17 +118,6 @@ def tokenizer_of_run(config: Config) -> BleuTokenizer:
     return tokenizer_for(config.data.target_language)
 
 
-def doubts(config: Config, references: Iterable[str]) -> list[str]:
-    """Warn if the target language of a run suggests 13a, and the script of the references does not suit it."""
-    language, chosen = config.data.target_language, config.evaluation.bleu_tokenizer
-    if chosen is not None or tokenizer_for(language) != DEFAULT or not (seen := language_by_script(references)):
-        return []
-    return [
-        f"warning: data.target_language is '{language}', but the script of the references is that of '{seen}': BLEU's "
-        f"tokenizer 13a does not suit them; set evaluation.bleu_tokenizer to {tokenizer_for(seen)}"
-    ]
-
-
 def tokenizer_of_systems(runs: Mapping[str, Config], references: Sequence[str], say: Say) -> BleuTokenizer:
     """Return the tokenizer of the runs or, without runs, that of the script of the references; say a choice that is not
     obvious. ``runs`` has configurations by their names in messages.
@@ -148,8 +137,6 @@ def tokenizer_of_systems(runs: Mapping[str, Config], references: Sequence[str], 
             *(f"{name}: BLEU's tokenizer is {choice}" for name, choice in choices.items()),
             "scores by different tokenizers cannot be compared; choose one with nmt-evaluate --bleu-tokenizer",
         )
-    for doubt in dict.fromkeys(each for config in runs.values() for each in doubts(config, references)):
-        say(doubt)
     return tokenizers.pop()
 
 

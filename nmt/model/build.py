@@ -119,8 +119,8 @@ class Uninitialized(TorchFunctionMode):
 def initialize(model: nn.Module, config: schema.AnyInitialization) -> None:
     """Fill the parameters of the model, in the order in which it names them, from PyTorch's generator.
 
-    Layer normalizations start as the identity. Single numbers, as the scale of a score, and vectors of custom parts
-    start as their module has them.
+    Layer normalizations start as the identity. Single numbers, as the scale of a score, start as their module has them,
+    and so do vectors of custom parts that are no biases, except with ``uniform``.
     """
     norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
     as_made = {parameter for norm in norms for parameter in norm.parameters()}

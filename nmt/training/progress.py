@@ -64,8 +64,8 @@ class ValidationResult:
         Raises ConfigError for a metric that this run does not measure.
         """
         if metric not in self.scores:
-            measured = ", ".join(self.scores)
-            raise ConfigError(f"training.validation.metric: this run does not measure {metric}; it measures {measured}")
+            measured = f"it measures {', '.join(self.scores)}, for which compute returns a number"
+            raise ConfigError(f"training.validation.metric: this run does not measure {metric}; {measured}")
         of_metric, of_loss = (METRICS[name].merit(self.scores[name]) for name in (metric, "loss"))
         return of_metric, of_loss
 

@@ -11,7 +11,7 @@ from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
 from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values
-from nmt.evaluation.writing import doubts, source_length
+from nmt.evaluation.writing import source_length
 from nmt.files import write_json, write_text
 from nmt.messages import Result, Say, silent
 from nmt.model import build_model
@@ -123,8 +123,6 @@ def train_on(
             files = config, prepared.tokenizers, prepared.report, facts
             on_writer(world, partial(run.create, *files, overwrite=overwrite))
         log = Log(run, say, purge=update + 1 if resume else None, writes=world.writes)
-        for doubt in doubts(config, [pair.target for pair in prepared.validation_pairs]):
-            say(doubt)
         trainer = Trainer(config, prepared, model, log, machine, measures)
         for line in summary(config.training, prepared, model, machine, trainer.extent):
             say(line)

@@ -31,7 +31,7 @@ class Encoder(Part):
     """Options of every encoder; built around the ``model`` section."""
 
     hidden: Width = 256
-    """Units of the state, in each direction."""
+    """Units of the state; with two directions, in each."""
 
     @property
     def width(self) -> int:

@@ -94,7 +94,7 @@ class Schedule(Section):
         return (min(1.0, update / self.warmup) if self.warmup else 1.0) * self.decay(update, updates, scale)
 
     def decay(self, update: int, updates: int, scale: float) -> float:
-        """Return the share without the warm-up."""
+        """Return the share, from 0 to 1; the warm-up multiplies that of its own updates."""
         return 1.0
 
 
