@@ -93,11 +93,6 @@ def with_few(each: SystemScores) -> SystemScores:
     return replace(each, rows=tuple(rows))
 
 
-def centre_of_last(figure: Figure) -> float:
-    bar = figure.axes[-1].patches[-1]
-    return float(bar.get_x() + bar.get_width() / 2)  # type: ignore[attr-defined]
-
-
 def reasons(name: str, bins: Sequence[tuple[int, int]], attention: bool = True) -> Diagnosis:
     means = np.linspace(0.1, 0.9, len(bins) * len(MEASURES)).reshape(len(bins), -1)
     for measure in ("entropy", "distance_from_diagonal") if not attention else ():

@@ -18,6 +18,7 @@ from demo_language.morphology import Adjective, Noun, Verb
 from demo_language.nominal import ANY, THE, A, NounPhrase
 from demo_language.phrase import Phrase, Sentence, rule, word
 from nmt.errors import DataError
+from tests.comparison import snapshot
 
 ROOT = Path(__file__).parents[1]
 FIRST, HE, SHE, WE, YOU, THEY = nominal.SUBJECT_PRONOUNS
@@ -115,13 +116,9 @@ def test_french_spelling(pairs: list[Sentence]) -> None:
     assert all(re.fullmatch(r"[A-ZÉÎ0-9].*(?:\.| \?)", line) for line in text.split("\n"))
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
 def test_corpus(tmp_path: Path) -> None:
     write_corpus(tmp_path, train=300, validation=30, test_per_bin=4, seed=2)
-    files = contents(tmp_path)
+    files = snapshot(tmp_path)
     assert sorted(files) == sorted(f"{split}.{end}" for split in SIZES for end in ("en", "fr", "align"))
     lines = {name: content.decode().removesuffix("\n").split("\n") for name, content in files.items()}
     assert {name: len(content) for name, content in lines.items()} == {
@@ -149,8 +146,9 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
             cwd=ROOT / "scripts",
             env={**os.environ, "PYTHONHASHSEED": seed},
         )
-    assert contents(tmp_path / "1") == contents(tmp_path / "2")
-    digest = hashlib.sha256(b"".join(contents(tmp_path / "1").values())).hexdigest()
+    files = snapshot(tmp_path / "1")
+    assert files == snapshot(tmp_path / "2")
+    digest = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
     assert digest == "ae05ebbd8ca9aa91b0467b3f5fe45e8185a23744e473a4b135da7cc35bcfa53a"
 
 

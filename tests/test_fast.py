@@ -58,6 +58,8 @@ WITHOUT_WALK = {"gru, reset before", "ssru before", "ssru"}
 def test_which_systems_have_fast_twins() -> None:
     """All but these, of the variants that are named by hand."""
     models = {name: small_model(name) for name in VARIANTS.keys() - REGISTERED.keys()}
+    assert isinstance(fast.training(models["bahdanau"], "auto"), FastTraining)
+    assert fast.training(models["bahdanau"], "plain") is models["bahdanau"]
     assert {name for name, model in models.items() if not reads(model.encoder, WALKED)} == (
         NORMALIZED | TRANSFORMER_ENCODERS | WITHOUT_WALK
     )
@@ -68,12 +70,6 @@ def test_which_systems_have_fast_twins() -> None:
     assert {name for name, each in searched.items() if isinstance(each, PlainSearch)} == (
         NORMALIZED | TRANSFORMER_DECODERS | COVERAGE | {"hard", "hard, deep, local"}
     )
-
-
-def test_plain_kernels_are_the_network_itself() -> None:
-    model = small_model()
-    assert fast.training(model, "plain") is model
-    assert isinstance(fast.training(model, "auto"), FastTraining)
 
 
 def test_graphs_are_for_fast_kernels_on_a_gpu_and_built_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,30 +169,25 @@ def test_stopped_whenever_it_asks_and_resumed_is_never_stopped(folder: Path) -> 
 
 @pytest.fixture(scope="module")
 def six(folder: Path) -> Path:
-    """A run of six updates."""
+    """A run of six updates; beside it ``five``, the same run stopped after five of them."""
     train(config(folder, output="six", updates=6, average=2))
+    train(config(folder, output="five", updates=6, average=2), stop_after=5)
     return folder / "six"
 
 
-@pytest.fixture(scope="module")
-def five(folder: Path) -> Path:
-    """The same run, stopped after five of them; to be copied."""
-    train(config(folder, output="five", updates=6, average=2), stop_after=5)
-    return folder / "five"
-
-
-def copied(folder: Path, run: Path, tmp_path: Path, **training: Any) -> tuple[Config, RunDirectory]:
-    """A copy of a run that a test may damage, and its configuration."""
-    place = RunDirectory(shutil.copytree(run, tmp_path / "run"))
-    return config(folder, output=str(place.path), **({"updates": 6, "average": 2} | training)), place
+@pytest.fixture
+def copied(folder: Path, six: Path, tmp_path: Path) -> tuple[Config, RunDirectory]:
+    """A copy of the stopped run that a test may damage, and its configuration."""
+    run = RunDirectory(shutil.copytree(folder / "five", tmp_path / "run"))
+    return config(folder, output=str(run.path), updates=6, average=2), run
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_crash_after_falling_back_loses_nothing(
-    folder: Path, six: Path, five: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    copied: tuple[Config, RunDirectory], six: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """Renames: ``previous`` to ``last``; of the next save ``last`` to ``previous``, new to ``last``."""
-    damaged, run = copied(folder, five, tmp_path)
+    damaged, run = copied
     (run.checkpoints / "last" / "model.safetensors").write_bytes(b"")
     with monkeypatch.context() as patch:
         crash_at_rename(patch, number)
@@ -202,9 +197,9 @@ def test_a_crash_after_falling_back_loses_nothing(
     assert differences(run.path, six) == []
 
 
-def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, six: Path, five: Path, tmp_path: Path) -> None:
+def test_damage_to_what_the_end_needs_is_seen_at_the_start(copied: tuple[Config, RunDirectory], six: Path) -> None:
     """The best of the kept takes the place of ``best``; the tokenizer is written again."""
-    damaged, run = copied(folder, five, tmp_path)
+    damaged, run = copied
     kept = [f"update-{each['update']}" for each in run.training("last").state["kept"]]
     for path in (run.checkpoints / "best" / "model.safetensors", run.tokenizer / "source.model"):
         path.write_bytes(path.read_bytes()[:-1])
@@ -216,8 +211,8 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(folder: Path, six: Pa
     assert differences(run.path, six) == []
 
 
-def test_a_state_or_a_manifest_that_does_not_fit_is_named(folder: Path, five: Path, tmp_path: Path) -> None:
-    damaged, run = copied(folder, five, tmp_path)
+def test_a_state_or_a_manifest_that_does_not_fit_is_named(copied: tuple[Config, RunDirectory]) -> None:
+    damaged, run = copied
     file, name, number = run.checkpoints / "last" / "training.safetensors", "optimizer.0.exp_avg", torch.tensor(0.0)
     tensors = load_tensors(file)
     without = {each: tensors[each] for each in tensors if each != "random.cpu"}

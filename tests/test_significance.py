@@ -1,6 +1,7 @@
 """The paired bootstrap and the share retained: by hand, calibrated, against sacreBLEU."""
 
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,8 +115,7 @@ def test_every_two_systems_in_every_bin() -> None:
 
 def test_the_share_retained_by_hand() -> None:
     systems = [scored("one", 0.2, 0.25), scored("other", 0.3)]
-    found = retention(systems, SCORING, (5, 8), (16, 19))
-    assert found is not None
+    found: Any = retention(systems, SCORING, (5, 8), (16, 19))
     sides = [np.flatnonzero((low <= LENGTHS) & (high >= LENGTHS)) for low, high in ((5, 8), (16, 19))]
     assert (found.n_short, found.n_long) == tuple(map(len, sides))
     for each in systems:
@@ -136,8 +136,7 @@ def test_the_share_retained_by_hand() -> None:
 def test_short_and_long_sentences_are_resampled_separately() -> None:
     """Both ranges have the same scores, so that the same draws for both would leave every share at 1."""
     scoring = scoring_of(REFERENCES * 2, np.repeat([5, 15], len(REFERENCES)), (8,))
-    found = retention([scoring.score("one", spoilt(0.3, 1) * 2)], scoring, (5, 8), (9, 19))
-    assert found is not None
+    found: Any = retention([scoring.score("one", spoilt(0.3, 1) * 2)], scoring, (5, 8), (9, 19))
     share = found.shares["one"]
     assert share.share == pytest.approx(1) and share.low < 0.99 and share.high > 1.01
 
