@@ -126,9 +126,8 @@ def test_a_position_is_all_it_takes_to_resume(lengths: Lengths, budget: int, cou
     whole = list(islice(training_batches(corpus, SPECIALS, budget, seed=3, position=Position()), count + 5))
     position = whole[count - 1][0] if count else Position()
     rest = islice(training_batches(corpus, SPECIALS, budget, seed=3, position=position), 5)
-    assert [(after, fingerprint(batch)) for after, batch in rest] == [
-        (after, fingerprint(batch)) for after, batch in whole[count:]
-    ]
+    found, expected = ([(after, fingerprint(batch)) for after, batch in each] for each in (rest, whole[count:]))
+    assert found == expected
 
 
 def dealt(rank: int, size: int, count: int) -> list[tuple[Position, list[list[int]]]]:

@@ -84,17 +84,14 @@ def test_the_example_runs(tmp_path: Path) -> None:
 def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
     transformer, recurrent = (save_run(tmp_path / each["type"], each) for each in (ATTENTIONS[3], ATTENTIONS[0]))
     model = tmp_path / "model"
-    assert "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; use --ctranslate2" in refused(
-        export, "--web", transformer, model
-    )
+    said = refused(export, "--web", transformer, model)
+    assert "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; use --ctranslate2" in said
     config = transformer / "config.yaml"
     config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"))
-    assert "data.reverse_source: CTranslate2 does not reverse the source" in refused(
-        export, "--ctranslate2", transformer, model
-    )
-    assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in refused(
-        export, "--ctranslate2", recurrent, model
-    )
+    said = refused(export, "--ctranslate2", transformer, model)
+    assert "data.reverse_source: CTranslate2 does not reverse the source" in said
+    said = refused(export, "--ctranslate2", recurrent, model)
+    assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in said
     for kinds in ([], ["--web", "--ctranslate2"]):
         assert "give exactly one of --web and --ctranslate2" in refused(export, *kinds, recurrent, model)
     assert f"DIR: {config} is a file; choose a new directory" in refused(export, "--web", recurrent, config)

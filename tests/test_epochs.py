@@ -129,9 +129,8 @@ def test_sampling_changes_neither_tokenizers_nor_ids(tmp_path: Path) -> None:
         other = prepare(chosen, said.append)
         assert not any(line.startswith("learning") for line in said)
         assert (other.tokenizers.sha256, other.report) == (plain.tokenizers.sha256, plain.report)
-        assert pairs_of(other.train) == pairs_of(plain.train) and pairs_of(other.validation) == pairs_of(
-            plain.validation
-        )
+        assert pairs_of(other.train) == pairs_of(plain.train)
+        assert pairs_of(other.validation) == pairs_of(plain.validation)
         assert other.corpus_sha256 == plain.corpus_sha256 == corpus_sha256(chosen.data)
     assert len(list((tmp_path / "cache").glob("corpus-*"))) == 2, "plain, with text"
     assert plain.train.in_epoch(5) is plain.train

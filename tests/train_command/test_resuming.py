@@ -9,6 +9,7 @@ import pytest
 from nmt.cli.train import main
 from tests.comparison import reseal, snapshot
 from tests.small_run import metrics
+from tests.test_experiments import replaced
 from tests.train_command.conftest import Train, refused
 
 BOTH: list[list[str]] = [[], ["--dry-run"]]
@@ -112,12 +113,8 @@ def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path,
 )
 def test_a_run_is_resumed_on_its_own_text(train: Train, run: Path, corpus: Path, split: str, keys: list[str]) -> None:
     file = corpus / f"{split}.low"
-    text = file.read_text()
-    try:
-        file.write_text(text.replace("oak", "elm", 1))
+    with replaced(file, file.read_bytes().replace(b"oak", b"elm", 1)):
         said = [refused(train("--output", run, "--resume", *more)) for more in BOTH]
-    finally:
-        file.write_text(text)
     for lines in said:
         found = [line.partition(" was ")[0] for line in lines if line.startswith(f"{run}/manifest.json: ")]
         assert found == [f"{run}/manifest.json: {key}" for key in keys]

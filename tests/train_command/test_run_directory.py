@@ -90,9 +90,8 @@ def test_a_mistake_costs_no_run(train: Train, run: Path, mistake: str, said: str
 def test_a_directory_of_other_files_is_no_place_for_a_run(train: Train, tmp_path: Path, how: list[str]) -> None:
     for name in ("thesis.tex", "b", "c", "d"):
         (tmp_path / name).write_text("mine")
-    assert refused(train("--output", tmp_path, *how)) == [
-        f"output: {tmp_path} holds other files (b, c, d, ...); name a new or empty directory"
-    ]
+    [line] = refused(train("--output", tmp_path, *how))
+    assert line == f"output: {tmp_path} holds other files (b, c, d, ...); name a new or empty directory"
     assert len(list(tmp_path.iterdir())) == 4
 
 

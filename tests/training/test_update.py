@@ -233,9 +233,8 @@ def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error:
     assert other.gradient_norm == pytest.approx(one.gradient_norm, rel=1e-9)
     torch.testing.assert_close(parameters(little), parameters(roomy), rtol=1e-9, atol=1e-12)
     assert (little.progress.halved, little.progress.update) == (1, 1)
-    assert [line.partition(";")[0] for line in said] == [
-        f"update 1 (epoch 1, batch 1): out of memory with {pairs} pairs" for pairs in (7, 4)
-    ]
+    named = [f"update 1 (epoch 1, batch 1): out of memory with {pairs} pairs" for pairs in (7, 4)]
+    assert [line.partition(";")[0] for line in said] == named
 
 
 def test_a_pair_too_large_for_memory_ends_training_and_other_errors_are_raised(make: Make) -> None:

@@ -93,9 +93,8 @@ def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -
     expected = -logits.log_softmax(-1).gather(2, cut.target_output.unsqueeze(2)).squeeze(2)[cut.target_mask].mean()
     assert trainer.validator.loss() == pytest.approx(expected.item())
     longer = sum(len(row) > 2 for row in sources)
-    assert said == [
-        f"validation set: {longer} of 20 pairs are longer than decoding.max_source; only their first 2 pieces are read"
-    ]
+    read = "only their first 2 pieces are read"
+    assert said == [f"validation set: {longer} of 20 pairs are longer than decoding.max_source; {read}"]
 
 
 def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:

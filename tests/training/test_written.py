@@ -40,9 +40,8 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     }
     assert pickles(run) == []
     lines = metrics(run)
-    assert [f"{line['split']} {line['step']}" for line in lines] == [
-        *("train 2", "validation 2", "train 4", "validation 4", "average 4", "test 4")
-    ]
+    written = ["train 2", "validation 2", "train 4", "validation 4", "average 4", "test 4"]
+    assert [f"{line['split']} {line['step']}" for line in lines] == written
     fields = {"loss", "perplexity", "target_tokens_per_second", "learning_rate", "gradient_norm", "epoch"}
     assert fields <= lines[0].keys()
     assert {"loss", "perplexity", "bleu", "seconds", "best"} <= lines[1].keys()
