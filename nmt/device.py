@@ -33,17 +33,12 @@ def resolve_device(name: str) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= count:
         raise ConfigError(f"device: '{name}' was asked for, but PyTorch sees {count} GPUs; use auto or cpu")
     if device.type == "cuda":
-        _refuse_tf32()
+        backends: Any = torch.backends
+        for products in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+            products.fp32_precision = "ieee"  # by default cuDNN rounds factors to TF32, which has 10 bits
         if device.index is not None:
             torch.cuda.set_device(device)
     return device
-
-
-def _refuse_tf32() -> None:
-    """Keep products of fp32 matrices in fp32: by default cuDNN rounds their factors to TF32, which has 10 bits."""
-    backends: Any = torch.backends
-    for products in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
-        products.fp32_precision = "ieee"
 
 
 def name_of(device: torch.device) -> str:

@@ -75,12 +75,6 @@ class Experiment(Section):
     jobs: Size = 1
     """Runs that are trained side by side."""
 
-    @field_validator("systems", mode="before")
-    @classmethod
-    def _nothing_differs(cls, systems: Any) -> Any:
-        """Read ``NAME:`` with nothing behind it as the base itself."""
-        return {name: differs or {} for name, differs in systems.items()} if isinstance(systems, dict) else systems
-
     @field_validator("systems", "tests")
     @classmethod
     def _usable_names(cls, named: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from nmt.config import Config, load_run_config
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, NmtError, of_key
 from nmt.files import digest, read_json
-from nmt.messages import Say
+from nmt.messages import Say, aligned
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.build import Uninitialized
 from nmt.runs.checkpoints import inspect, load_weights, unshared
@@ -99,6 +99,6 @@ def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
         part = "attention" if name.startswith("decoder.attention.") else name.partition(".")[0]
         column = 0 if name in both else 1 if name in found else 2
         counts.setdefault(part, [0, 0, 0])[column] += tensor.numel()
-    rows = [f"{part:<18}{loaded:>12,}{left:>12,}{new:>12,}" for part, (loaded, left, new) in counts.items()]
-    say("\n".join([f"{'weights':<18}{'loaded':>12}{'left out':>12}{'new':>12}", *rows]))
+    rows = [[part, *(f"{count:,}" for count in each)] for part, each in counts.items()]
+    say(aligned([["weights", "loaded", "left out", "new"], *rows]))
     return {"run": path, "model_sha256": digest(file)}
