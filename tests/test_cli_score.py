@@ -84,9 +84,6 @@ def test_lines_that_are_cut_off_are_told_once(score: Score, tmp_path: Path, monk
 def test_files_that_do_not_fit(score: Score, files: tuple[Path, Path], tmp_path: Path) -> None:
     source, target = files
     output = tmp_path / "out"
-    (tmp_path / "scored").write_text("-10.6777\ta b\n0.0000\t\n")
-    code, _, err = score("--source", str(tmp_path / "scored"), "--target", str(tmp_path / "scored"))
-    assert code == 0 and f"warning: {tmp_path / 'scored'}: has scores" in err and err.endswith("cut -f 2-\n")
     (tmp_path / "short").write_text("a\nb\n")
     code, out, err = score("--target", str(tmp_path / "short"), "--output", str(output))
     assert (code, out) == (2, "")

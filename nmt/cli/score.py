@@ -1,7 +1,6 @@
 """nmt-score: the probabilities of given translations."""
 
 import json
-import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -15,15 +14,12 @@ from nmt.cli.files import count_lines, format_links, open_outputs, require_atten
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
 from nmt.config.schema import Size
-from nmt.data.corpus import Pair, aligned_pairs, read_lines
+from nmt.data.corpus import Pair, aligned_pairs
 from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
     from nmt.translation.forced import ForcedDecoding, Warn
-
-SCORED = re.compile(r"-?\d+\.\d+\t")
-"""The beginning of a line of ``nmt-translate --scores``."""
 
 
 def score(
@@ -83,9 +79,6 @@ def score(
     def warn_reverse(side: str, pair: int, problem: str) -> None:
         warn("target" if side == "source" else "source", pair, f"{reverse_model}: {problem}")
 
-    if Path(target).is_file() and {bool(SCORED.match(line)) for line in read_lines(target)} == {True}:
-        problem = "has scores, as nmt-translate --scores writes; remove them with: cut -f 2-"
-        warnings.warn(f"{target}: {problem}", NmtWarning, stacklevel=2)
     place = resolve_device(device)
 
     def decode(path: str, pairs: Iterator[Pair], warn: "Warn") -> "Iterator[tuple[Pair, ForcedDecoding]]":
