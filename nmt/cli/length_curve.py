@@ -43,8 +43,8 @@ def length_curve(
         system: run directory or file of translations; seeds of a system share its name, and are averaged
         output: write STEM.png, .svg, .json and .csv
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
-        hypotheses: reuse these translations of run NAME instead of translating again; for runs that share a name, in
-            their order
+        hypotheses: reuse these translations of run NAME instead of translating again; several runs of one NAME take
+            them in order
         short: lengths that count as short in retained BLEU (default: the shortest bin of at least 30 sentences)
         long: lengths that count as long in retained BLEU (default: the longest bin of at least 30 sentences)
 

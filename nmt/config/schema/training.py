@@ -191,7 +191,7 @@ class Training(Section):
     scheduled_sampling: ScheduledSampling | None = None
     """Replace a growing share of the references in the decoder's input by the network's own outputs."""
     guided_attention: GuidedAttention | None = None
-    """Teach the attention given word links."""
+    """Teach the attention the word links of the training pairs."""
     clip: Positive | None = 1.0
     """Largest norm of the gradient of all parameters."""
     validation: Validation = Validation()
