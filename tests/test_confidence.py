@@ -9,6 +9,7 @@ import pytest
 
 from nmt.cli.evaluate import main as evaluate
 from nmt.cli.translate import main as translate
+from nmt.errors import DataError
 from nmt.evaluation.confidence import Calibration, calibration_error, fit, reliability
 from nmt.translation.translator import Translator
 from tests.small_translator import LINES, save_run
@@ -24,6 +25,8 @@ def test_the_probabilities_that_made_the_labels_are_found() -> None:
     assert found.probability(-np.inf) == 0
     parted = fit([-2.0] * 10 + [-1.0] * 30, np.arange(40) >= 10)  # by Platt's targets, 1/12 and 31/32
     assert parted.probability([-2.0, -1.0]) == pytest.approx([1 / 12, 31 / 32])
+    with pytest.raises(DataError):
+        fit([-1.0] * 10 + [-2.0] * 30, np.arange(40) >= 10)
 
 
 def test_bins_by_hand() -> None:
@@ -43,7 +46,9 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     reference.write_text("".join(f"{each.text}\n" for each in found))
     code, _, err = command(evaluate, *text)
     assert code == 2 and "40 of 40 translations are good, with a chrF of at least 50; a calibration needs 10" in err
-    reference.write_text("".join(f"{each.text if place % 2 else '-'}\n" for place, each in enumerate(found)))
+    per_piece = [each.hypotheses[0].log_probability / len(each.pieces) for each in found]
+    better = per_piece > np.median(per_piece)
+    reference.write_text("".join(f"{each.text if good else '-'}\n" for each, good in zip(found, better, strict=True)))
     code, out, err = command(evaluate, *text)
     assert code == 0 and out.startswith("BLEU ") and f"written: {run}/confidence.json, {run}/confidence.png" in err
     assert (run / "confidence.png").read_bytes()[:4] == b"\x89PNG"
@@ -54,7 +59,6 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
         line.split("\t") for line in command(translate, *options, "--confidence", "--input", source)[1].splitlines()
     ]
     assert [text for _, text in rows] == [each.text for each in found]
-    per_piece = [each.hypotheses[0].log_probability / len(each.pieces) for each in found]
     assert [float(each) for each, _ in rows] == pytest.approx(calibration.probability(per_piece), abs=1e-4)
     both = command(translate, *options, "--confidence", "--scores", "--input", source)[1].splitlines()
     assert [line.split("\t")[1:] for line in both] == rows

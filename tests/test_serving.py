@@ -222,6 +222,10 @@ def test_a_connection_has_one_request_and_too_many_connections_are_refused(clien
             stack.enter_context(socket.create_connection(("127.0.0.1", crowded.port)))
         until(lambda: len(crowded.server.server_state.connections) == 2)
         assert crowded.ask("GET", "/health").status == 503
+        stack.close()
+        with socket.create_connection(("127.0.0.1", crowded.port)):
+            until(lambda: len(crowded.server.server_state.connections) == 1)
+            assert crowded.ask("GET", "/health").status == 200
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -288,6 +288,8 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
 def test_sentences_are_split(line: str, count: int) -> None:
     found = sentences(line, EVERY)
     assert len(found) == count and "".join(found) == line
+    tagged = sentences(f"<bt> {line}", replace(EVERY, tags=("<bt>",)))
+    assert tagged == [f"<bt> {each}" for each in found]
 
 
 def translated(source: str, text: str, read: int, written: int) -> Translation:

@@ -62,8 +62,8 @@ def refuse_other_networks(config: Config) -> None:
         problems.append(f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web")
     if config.data.reverse_source:
         problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
-    if config.decoding.to is not None:
-        problems.append("decoding.to: CTranslate2 puts no tag before a line; leave it out, and type the tag")
+    if config.data.tags:
+        problems.append(f"data.corpora: CTranslate2 reads the tag {config.data.tags[0]} as other pieces; use --web")
     if config.data.protect:
         problems.append("data.protect: CTranslate2 does not hide spans; train a run without it")
     if problems:

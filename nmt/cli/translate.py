@@ -114,7 +114,7 @@ def translate(
     form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
     origin = {"shard": shard, "markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
-    columns = {"scores": scores, "confidence": None if calibration is None else calibration.slope}
+    columns = {"scores": scores, "confidence": calibration}
     with ExitStack() as stack:
         outputs, done = _open(forms, model, input, search, origin | columns, stack)
         begin += done

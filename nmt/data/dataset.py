@@ -26,13 +26,10 @@ from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
 from nmt.files import why_unwritable, write_json
-from nmt.messages import Caution, Say, counted, silent
+from nmt.messages import Say, counted, silent
 
 CACHE_FORMAT = 6
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
-ENOUGH = 5_000
-"""Pairs, of about 100,000 words: the smallest corpora that networks learned to translate a natural language from
-(Sennrich & Zhang 2019)."""
 Content = TypeVar("Content")
 Digests = Mapping[str, str]
 """The digest of each corpus and of its links, by its key in the section ``data``."""
@@ -69,9 +66,6 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(tables["train"], tokenizers, dropout=options.dropout, parts=parts, seed=config.seed)
-    if len(train) < ENOUGH:
-        few = f"warning: data.train: {len(train):,} pairs are too few; with fewer than {ENOUGH:,} a network hardly"
-        say(Caution(f"{few} learns to translate a natural language"))
     pairs = {
         name: list(map(Pair, table["source_text"].to_pylist(), table["target_text"].to_pylist()))
         for name, table in tables.items()

@@ -30,34 +30,47 @@ class Calibration(NamedTuple):
     intercept: float
 
     def probability(self, per_piece: npt.ArrayLike) -> Floats:
-        """Return the probability that translations with these log-probabilities are good; that of -inf is 0."""
+        """Return the probability that translations with these log-probabilities are good; 0 for -inf."""
         return np.asarray(0.5 + 0.5 * np.tanh((self.slope * np.asarray(per_piece) + self.intercept) / 2))
 
 
 def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
-    """Fit to log-probabilities per piece and whether each translation is good, (N,), with Platt's targets.
+    """Fit to log-probabilities per piece and whether each translation is good, (N,), with Platt's targets, by Newton's
+    method; a step that makes the likelihood smaller is halved.
 
-    No step makes the likelihood smaller (Böhning & Lindsay 1988). Raises DataError if ``FEWEST`` are missing.
+    Raises DataError if ``FEWEST`` are missing, or if better translations are no more probable.
     """
     others, goods = int((~good).sum()), int(good.sum())
     if min(others, goods) < FEWEST:
         found = f"{goods:,} of {len(good):,} translations are good, with a chrF of at least {GOOD:g}"
         raise DataError(f"{found}; a calibration needs {FEWEST} that are and {FEWEST} that are not; use more text")
-    targets = np.where(good, (goods + 1) / (goods + 2), 1 / (others + 2))
-    inputs = np.stack([np.asarray(per_piece), np.ones(len(good))], axis=1)  # (N, 2)
-    scale, fitted, step = np.linalg.pinv(inputs.T @ inputs / 4), np.zeros(2), np.ones(2)
-    while np.abs(step).max() > 1e-9:
-        step = scale @ inputs.T @ (targets - Calibration(*fitted).probability(per_piece))
-        fitted = fitted + step
-    return Calibration(*fitted.tolist())
+    targets, values = np.where(good, (goods + 1) / (goods + 2), 1 / (others + 2)), np.asarray(per_piece)
+    center, scale = values.mean(), values.std() or 1.0
+    inputs = np.stack([(values - center) / scale, np.ones(len(good))], axis=1)  # (N, 2)
+
+    def likelihood(weights: Floats) -> float:
+        return float((targets * (inputs @ weights) - np.logaddexp(0, inputs @ weights)).sum())
+
+    weights, step = np.zeros(2), np.ones(2)
+    for _ in range(30):
+        expected = Calibration(*weights).probability(inputs[:, 0])
+        curvature = (inputs * (expected * (1 - expected))[:, None]).T @ inputs
+        step = np.linalg.pinv(curvature) @ inputs.T @ (targets - expected)
+        while np.abs(step).max() > 1e-9 and likelihood(weights + step) < likelihood(weights):
+            step = step / 2
+        weights = weights + step
+    slope = weights[0] / scale
+    if not slope > 0:  # nor NaN
+        raise DataError("good translations are not more probable than others, so a probability says nothing of them")
+    return Calibration(float(slope), float(weights[1] - slope * center))
 
 
 def read_calibration(path: Path, weights: Path) -> Calibration:
     """Read the calibration of a run with these best weights. Raises ConfigError if there is none."""
     found = read_json(path) if path.exists() else {}
-    if not isinstance(found, dict) or found.get("weights") != digest(weights):
-        remedy = "make it with the validation set: nmt-evaluate --calibrate"
-        raise ConfigError(f"{path}: there is no calibration of the present weights; {remedy}")
+    known = isinstance(found, dict) and found.get("weights") == digest(weights)
+    if not known or not all(isinstance(found.get(name), float) for name in Calibration._fields):
+        raise ConfigError(f"{path}: there is no calibration of the present weights; make it: nmt-evaluate --calibrate")
     return Calibration(found["slope"], found["intercept"])
 
 

@@ -169,8 +169,9 @@ def calibrate(systems: Systems, how: Scoring) -> dict[str, Any]:
     assert chrf is not None
     found = [each.hypotheses[0] for each in systems.translate(entry)]
     entry.given = [each.text for each in found]
-    scores = [chrf(*pair, how.tokenizer) for pair in zip(entry.given, systems.references, strict=True)]
-    per_piece, good = [each.per_piece for each in found], np.array(scores) >= GOOD
+    pairs = [(each, text) for each, text in zip(found, systems.references, strict=True) if each.pieces]  # no blank line
+    good = np.array([chrf(each.text, text, how.tokenizer) >= GOOD for each, text in pairs])
+    per_piece = [each.per_piece for each, _ in pairs]
     calibration = fit(per_piece, good)
     bins = reliability(calibration.probability(per_piece), good)
     run, text = RunDirectory(entry.path), systems.source or "test set"

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
@@ -25,7 +23,6 @@ from nmt.files import sync
 from nmt.messages import Detail, Say, Step, duration, silent
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
-from nmt.runs.log import Filmed, add_frame
 from nmt.training.progress import Extent, Progress, Update, ValidationResult
 from nmt.training.world import Machine
 
@@ -114,10 +111,6 @@ class Log:
     def samples(self, step: int, lines: Sequence[Mapping[str, str]]) -> None:
         """Write one line of samples.jsonl: source, reference and hypothesis of some sentences."""
         self._samples.write(_line({"step": step, "lines": lines}))
-
-    def film(self, step: int, frame: Sequence[tuple[Filmed, npt.NDArray[np.floating]]]) -> None:
-        """Add the attention of some sentences to the film."""
-        add_frame(self.run.film, step, frame)
 
     def sync(self) -> None:
         """Sync metrics.jsonl and samples.jsonl to disk, so that no checkpoint outlives the lines before it."""

@@ -23,7 +23,7 @@ from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, counted, progress_bar
 from nmt.model import Seq2Seq
 from nmt.model.dropout import evaluating
-from nmt.runs.log import Filmed
+from nmt.runs.log import Filmed, add_frame
 from nmt.training.progress import ValidationResult
 from nmt.training.reports import Log
 from nmt.training.world import Machine, in_shares
@@ -161,7 +161,7 @@ class Validator:
         with evaluating(self.model):
             forced = list(force(self.network, self.tokenizers, self.filmed, self.machine.device))
         read = [(Filmed(*pair, each.source_pieces, each.target_pieces), each.attention) for pair, each in forced]
-        self.log.film(update, [(filmed, weights) for filmed, weights in read if weights is not None])
+        add_frame(self.log.run.film, update, [(filmed, weights) for filmed, weights in read if weights is not None])
 
     def _is_short(self, pair: Pair) -> bool:
         """Whether a pair has few enough pieces to be filmed."""

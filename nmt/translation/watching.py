@@ -8,7 +8,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import tee
+from itertools import pairwise, tee
 
 import torch
 
@@ -36,10 +36,12 @@ TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 
 def sentences(line: str, protection: Protection) -> list[str]:
-    """Split a line outside spans into sentences, each with the white space behind it; a small letter begins none."""
+    """Split a line outside spans into sentences, each with the white space behind it and the tag of the line; a small
+    letter begins none."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
     ends = sorted(found - protection.inside(line))
-    return [line[begin:end] for begin, end in zip([0, *ends], [*ends, len(line)], strict=True)]
+    tag = next((f"{each} " for each in protection.tags if line.startswith(each)), "")
+    return [("" if not begin else tag) + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
 
 
 def joined(line: str, parts: Sequence[str], translations: Sequence[Translation], between: str) -> Translation:

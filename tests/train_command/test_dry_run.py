@@ -48,7 +48,7 @@ def test_a_dry_run_leaves_nothing(train: Train, corpus: Path, tmp_path: Path, mo
     assert snapshot(tmp_path) == before and snapshot(corpus) == corpus_before
     assert list((tmp_path / "tmp").iterdir()) == []
     code, err = train("--dry-run", config=config)
-    assert "pairs read" in err and "warning: data.train: 300 pairs are too few" in err
+    assert "pairs read" in err
     for detail in ("update 1/", "BLEU", "kernels", "checkpoint", "nmt-dry-run-"):
         assert detail not in err
     code, err = train("--dry-run", "--quiet", config=config)

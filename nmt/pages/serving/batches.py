@@ -31,7 +31,7 @@ LIKE = '{"text": "one line"} or {"text": ["line", "line"], "beam_size": 5, "atte
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a client may ask for, and how long anything may take."""
+    """How much a client may ask for, and how long its body and its answer may take."""
 
     body: int = 1 << 18
     """Bytes of a request's body."""

@@ -50,7 +50,7 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             app,
             http="h11",  # answers a large head and a broken one with 400
             headers=HEADERS,
-            limit_concurrency=limits.connections,
+            limit_concurrency=limits.connections + 1,
             ws="none",
             lifespan="on",
             loop="asyncio",
