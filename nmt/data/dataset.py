@@ -86,13 +86,9 @@ def _splits(data: Data) -> dict[str, dict[str, AnyCorpus]]:
     return splits | ({"test": {"test": data.test}} if data.test else {})
 
 
-def _corpora(data: Data) -> dict[str, AnyCorpus]:
-    """All corpora by their keys in the section ``data``."""
-    return {key: corpus for corpora in _splits(data).values() for key, corpus in corpora.items()}
-
-
 def _digests(data: Data) -> Digests:
-    digests, corpora = {}, _corpora(data)
+    digests = {}
+    corpora = {key: corpus for split in _splits(data).values() for key, corpus in split.items()}
     for key, corpus in counted(corpora.items(), "reading the corpora", len(corpora), "corpora"):
         with of_key(f"data.{key}"):
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language)

@@ -51,7 +51,7 @@ def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
     def likelihood(weights: Floats) -> float:
         return float((targets * (inputs @ weights) - np.logaddexp(0, inputs @ weights)).sum())
 
-    weights, step = np.zeros(2), np.ones(2)
+    weights = np.zeros(2)
     for _ in range(30):
         expected = Calibration(*weights).probability(inputs[:, 0])
         curvature = (inputs * (expected * (1 - expected))[:, None]).T @ inputs
