@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from nmt.config import Config, load_run_config
 from nmt.config.loading import is_run
 from nmt.config.schema import Section
-from nmt.data.corpus import decode_lines, matching, read_lines, require_readable, unreadable
+from nmt.data.corpus import decode_lines, read_lines, require_readable, unreadable
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, of_key, tried
 from nmt.files import why_unwritable
 
@@ -113,12 +113,9 @@ def look_at_corpora(config: Config) -> None:
     sections["evaluation.gold"] = config.evaluation.gold
     for name, section in sections.items():
         for key in ("source", "target", "tsv", "jsonl", "links"):
-            if isinstance(pattern := getattr(section, key, None), str):
-                with of_key(f"{name}.{key}"):
-                    paths = matching(pattern)
+            if isinstance(path := getattr(section, key, None), str):
                 with of_key(f"{name}.links" if key == "links" else name):
-                    for path in paths:
-                        require_readable(path)
+                    require_readable(path)
 
 
 # --- lines in ---------------------------------------------------------------------------------------------------------

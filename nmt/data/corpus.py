@@ -5,7 +5,6 @@ else, control characters included, is text.
 """
 
 import errno
-import glob
 import gzip
 import hashlib
 import json
@@ -15,7 +14,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -48,11 +47,11 @@ def read_pairs(corpus: AnyCorpus, source_language: str, target_language: str) ->
 
 def _pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Iterator[Pair]:
     if isinstance(corpus, FileCorpus):
-        return chain.from_iterable(map(aligned_pairs, *zip(*aligned_files(corpus.source, corpus.target), strict=True)))
+        return aligned_pairs(corpus.source, corpus.target)
     if isinstance(corpus, TsvCorpus):
-        return chain.from_iterable(_columns(corpus, path) for path in matching(corpus.tsv))
+        return _columns(corpus)
     if isinstance(corpus, JsonlCorpus):
-        records: Iterator[tuple[str, Any]] = chain.from_iterable(map(_json_records, matching(corpus.jsonl)))
+        records = _json_records(corpus.jsonl)
     else:
         records = ((f"{corpus_name(corpus)}, row {row}", each) for row, each in enumerate(load_hub(corpus), 1))
     keys = corpus.source_key or source_language, corpus.target_key or target_language
@@ -77,9 +76,9 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
     if isinstance(corpus, HubCorpus):
         digests = [load_hub(corpus)._fingerprint]
     elif isinstance(corpus, FileCorpus):
-        digests = [file_sha256(path) for pair in aligned_files(corpus.source, corpus.target) for path in pair]
+        digests = [file_sha256(path) for path in (corpus.source, corpus.target)]
     else:
-        digests = list(map(file_sha256, matching(corpus_name(corpus))))
+        digests = [file_sha256(corpus_name(corpus))]
     parts = json.dumps([options, source_language, target_language, digests], sort_keys=True)
     return hashlib.sha256(parts.encode()).hexdigest()
 
@@ -126,13 +125,13 @@ def different_line_counts(source_name: str, source_count: int, other_name: str, 
     return DataError(f"{counts}: line n of one must be the translation of line n of the other")
 
 
-def _columns(corpus: TsvCorpus, path: str) -> Iterator[Pair]:
+def _columns(corpus: TsvCorpus) -> Iterator[Pair]:
     wanted = max(corpus.source_column, corpus.target_column)
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(read_lines(corpus.tsv), 1):
         columns = line.split("\t")
         if len(columns) <= wanted:
             found = f"{len(columns)} tab-separated column(s)"
-            raise DataError(f"{path}:{number}: {found}; column {wanted} does not exist (the first is 0)")
+            raise DataError(f"{corpus.tsv}:{number}: {found}; column {wanted} does not exist (the first is 0)")
         yield Pair(columns[corpus.source_column], columns[corpus.target_column])
 
 
@@ -197,52 +196,6 @@ def read_text(text: Text) -> list[str]:
 
 def _name(text: Text, otherwise: str) -> str:
     return os.fspath(text) if isinstance(text, str | os.PathLike) else otherwise
-
-
-# --- the files of a name or pattern -----------------------------------------------------------------------------------
-
-WILDCARDS = re.compile(r"(\*+|\?|\[[^\]]+\])")
-"""What a name may hold beside its own letters; a directory separator ends a match."""
-MOST_NAMED = 3
-"""Files that a message names."""
-
-
-def matching(pattern: str) -> list[str]:
-    """The files that a name or pattern stands for, sorted by name. Raises DataError for a pattern without any."""
-    if not WILDCARDS.search(pattern) or Path(pattern).exists():
-        return [pattern]
-    found = sorted(glob.glob(pattern))  # noqa: PTH207  (the names as the user would write them)
-    if not found:
-        raise DataError(f"{pattern}: no file matches{tried(pattern)}")
-    return found
-
-
-def aligned_files(source: str, target: str) -> list[tuple[str, str]]:
-    """The files of two names or patterns side by side, in the order of the source names: those in whose names the
-    wildcards stand for the same, such as ``part-1.en`` and ``part-1.fr``.
-
-    Raises DataError if a file has no counterpart.
-    """
-    sources, targets = _by_wildcards(source), _by_wildcards(target)
-    if alone := sources.keys() ^ targets.keys():
-        named = [names[texts] for names in (sources, targets) for texts in names if texts in alone]
-        raise DataError(
-            f"{source} stands for {len(sources):,} files and {target} for {len(targets):,}: their wildcards must "
-            f"stand for the same names; without a counterpart: {', '.join(named[:MOST_NAMED])}"
-        )
-    return [(name, targets[texts]) for texts, name in sources.items()]
-
-
-def _by_wildcards(pattern: str) -> dict[tuple[str, ...], str]:
-    """The files of a name or pattern, by the texts that its wildcards stand for; a file that exists has none."""
-    found = matching(pattern)
-    if found == [pattern]:
-        return {(): pattern}
-    texts = WILDCARDS.split(pattern)  # every second one is a wildcard
-    texts[::2] = map(re.escape, texts[::2])
-    texts[1::2] = ("([^/]*)" if text.startswith("*") else "([^/])" for text in texts[1::2])
-    matches = (re.fullmatch("".join(texts), name, re.DOTALL) for name in found)
-    return {match.groups() if match else (name,): name for match, name in zip(matches, found, strict=True)}
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokenizer, Mix
 from nmt.cores import cores
-from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, matching, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
@@ -93,7 +93,7 @@ def _digests(data: Data) -> Digests:
         with of_key(f"data.{key}"):
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
             if corpus.links is not None:
-                digests[f"{key}.links"] = " ".join(map(file_sha256, matching(corpus.links)))
+                digests[f"{key}.links"] = file_sha256(corpus.links)
     return digests
 
 

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import islice, zip_longest
 
 from nmt.config.schema import AnyCorpus
-from nmt.data.corpus import Pair, corpus_name, matching, read_lines
+from nmt.data.corpus import Pair, corpus_name, read_lines
 from nmt.data.tokenizer import MARK
 from nmt.errors import DataError
 
@@ -51,8 +51,7 @@ def linked_pairs(pairs: Iterable[Pair], corpus: AnyCorpus) -> Iterator[tuple[Pai
     if corpus.links is None:
         yield from ((pair, set()) for pair in pairs)
         return
-    files = matching(corpus.links)
-    lines = ((f"{path}:{number}", line) for path in files for number, line in enumerate(read_lines(path), 1))
+    lines = ((f"{corpus.links}:{number}", line) for number, line in enumerate(read_lines(corpus.links), 1))
     for read, (pair, placed) in enumerate(zip_longest(pairs, islice(lines, corpus.limit))):
         if pair is None or placed is None:
             found = f"{'more than ' if pair is None else ''}{read:,} lines"

@@ -29,17 +29,16 @@ class Corpus(Section):
 
 
 class FileCorpus(Corpus):
-    """Two text files, also .gz or .xz, aligned line by line; a pattern with ``*``, ``?`` or ``[...]`` stands for all
-    files that match, in the order of their names."""
+    """Two text files, also .gz or .xz, aligned line by line."""
 
     source: Text
-    """File with the source sentences, or a pattern."""
+    """File with the source sentences."""
     target: Text
-    """File with their translations, or a pattern of as many files."""
+    """File with their translations."""
 
 
 class TsvCorpus(Corpus):
-    """One file with tab-separated columns, or a pattern."""
+    """One file with tab-separated columns."""
 
     tsv: Text
     """The file."""
@@ -59,7 +58,7 @@ class Records(Corpus):
 
 
 class JsonlCorpus(Records):
-    """One file with a JSON object per line, or a pattern."""
+    """One file with a JSON object per line."""
 
     jsonl: Text
     """The file."""
