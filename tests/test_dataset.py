@@ -13,7 +13,7 @@ import pytest
 import nmt.data.dataset
 import nmt.data.encoded
 from nmt.config import Config
-from nmt.data.corpus import Pair, read_pairs
+from nmt.data.corpus import Pair
 from nmt.data.dataset import cache_folder, prepare, try_cache
 from nmt.data.encoded import EncodedCorpus
 from nmt.data.report import describe
@@ -194,25 +194,6 @@ def test_a_damaged_entry_is_built_again(folder: Path) -> None:
             assert again.report == whole.report
             assert f"{path.parent}: damaged; building it again" in said
             assert lines_said(chosen) == FOUND
-
-
-@pytest.mark.parametrize(
-    ("split", "module", "kept"), [("train", nmt.data.dataset, []), ("test", nmt.data.encoded, ["tokenizer"])]
-)
-def test_text_that_changes_while_it_is_read_is_refused_and_not_cached(
-    folder: Path, split: str, module: Any, kept: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen = config(folder)
-
-    def while_written(corpus: Any, *languages: str) -> Any:
-        if corpus == getattr(chosen.data, split):
-            write(folder, **{split: TRAIN[:1]})
-        return read_pairs(corpus, *languages)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "read_pairs", while_written)
-        assert error_of(prepare, chosen).startswith(f"data.{split}: changed while it was being read")
-    assert cached(folder) == kept
 
 
 def test_two_at_once_leave_one_whole_entry(folder: Path) -> None:

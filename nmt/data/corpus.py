@@ -203,16 +203,6 @@ def _name(text: Text, otherwise: str) -> str:
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 """How to open a compressed file, by its suffix."""
-SIGNATURES = {
-    b"PK\x03\x04": "a ZIP archive, as .docx and .odt files are; save its text as plain text in UTF-8",
-    b"\xd0\xcf\x11\xe0": "an old office document, as .doc files are; save its text as plain text in UTF-8",
-    b"%PDF-": "a PDF; export its text as plain text in UTF-8",
-    b"\x1f\x8b": "compressed by gzip; let its name end in .gz",
-    b"\xfd7zXZ\x00": "compressed by xz; let its name end in .xz",
-    b"BZh91AY&SY": "compressed by bzip2; decompress it, for example with: bunzip2",
-    b"\x28\xb5\x2f\xfd": "compressed by Zstandard; decompress it, for example with: unzstd",
-}
-"""The first bytes of files that are often mistaken for text, and what to do with them."""
 UTF_16 = "UTF-16 instead of UTF-8; re-encode the file, for example with: iconv -f UTF-16{} -t UTF-8"
 
 
@@ -223,7 +213,7 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     """
     for number, raw in enumerate(stream, 1):
         if number == 1:
-            _refuse_other_formats(raw, name)
+            _refuse_utf_16(raw, name)
         dropped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
         line = raw[dropped:]
         if line.endswith(b"\n"):
@@ -232,18 +222,14 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
             yield line.decode()
         except UnicodeDecodeError as error:
             problem = f"not UTF-8 (byte 0x{line[error.start]:02x} at column {dropped + error.start + 1})"
-            remedy = "must be text in UTF-8, and no binary file; re-encode Latin-1 text with: iconv -f LATIN1 -t UTF-8"
+            wanted = "must be plain text in UTF-8, or such text in a .gz or .xz file"
+            remedy = f"{wanted}; re-encode Latin-1 text with: iconv -f LATIN1 -t UTF-8"
             raise DataError(f"{name}:{number}: {problem}; {remedy}") from error
 
 
-def _refuse_other_formats(first_line: bytes, name: str) -> None:
-    """Raise DataError for the beginning of a document, archive or UTF-16 text.
-
-    UTF-16 has a byte-order mark, or NUL for every second byte of Latin letters, spaces and digits.
-    """
-    for signature, advice in SIGNATURES.items():
-        if first_line.startswith(signature):
-            raise DataError(f"{name}: {advice}")
+def _refuse_utf_16(first_line: bytes, name: str) -> None:
+    """Raise DataError for UTF-16, which has a byte-order mark, or NUL for every second byte of Latin letters, spaces
+    and digits."""
     if first_line.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{name}:1: {UTF_16.format('')}")
     high, low = first_line[::2].count(0), first_line[1::2].count(0)

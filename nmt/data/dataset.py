@@ -126,7 +126,7 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
 
     text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, [pieces, both], options.model_dump(exclude={"dropout"}))
-    return cached(data, digests, f"tokenizer-{key}", Tokenizers.load, build, say)
+    return cached(data.cache, f"tokenizer-{key}", Tokenizers.load, build, say)
 
 
 def _encoded(
@@ -154,7 +154,7 @@ def _encoded(
 
     options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to]
     key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, options)
-    return cached(data, digests, f"corpus-{key}", load, build, say)
+    return cached(data.cache, f"corpus-{key}", load, build, say)
 
 
 def _parts(mix: Mix, report: dict[str, Any]) -> list[tuple[int, int]]:
@@ -180,13 +180,13 @@ def _key(*parts: Any) -> str:
 
 
 def cached(
-    data: Data, digests: Digests, name: str, load: Callable[[Path], Content], build: Callable[[Path], None], say: Say
+    cache: str | None, name: str, load: Callable[[Path], Content], build: Callable[[Path], None], say: Say
 ) -> Content:
-    """Load the entry ``name`` of the cache; build it first from the corpora if it is missing or damaged.
+    """Load the entry ``name`` of the ``cache``; build it first from the corpora if it is missing or damaged.
 
     Of several processes one builds and the others wait. What a killed process has left is built again.
     """
-    folder = cache_folder(data.cache) / name
+    folder = cache_folder(cache) / name
     if (content := _loaded(folder, load)) is not None:
         return content
     scratch = folder.with_name(f"building-{folder.name}")
@@ -202,20 +202,12 @@ def cached(
             scratch.mkdir()
             try:
                 build(scratch)
-                _refuse_changed(data, digests)
                 scratch.rename(folder)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise unwritable(folder.parent, error.strerror or error) from error
     return load(folder)
-
-
-def _refuse_changed(data: Data, digests: Digests) -> None:
-    """Raise DataError if a corpus has changed: the cache would keep its new content under the digest of the old one."""
-    for key, digest in _digests(data).items():
-        if digest != digests[key]:
-            raise DataError(f"data.{key}: changed while it was being read; try again when nothing writes to it")
 
 
 def _loaded(folder: Path, load: Callable[[Path], Content]) -> Content | None:
