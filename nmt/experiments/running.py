@@ -11,19 +11,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from threading import Lock, Thread
-from typing import Protocol
+from typing import Any, Protocol
 
 from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.report import table
+from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, NmtError, ProcessError
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
-from nmt.files import read_json
-from nmt.messages import Result, Say
+from nmt.files import read_json, write_json
+from nmt.messages import Result, Say, silent
+from nmt.model import build_model
 from nmt.runs import directory
 from nmt.runs.directory import RunDirectory
 from nmt.training.checkpointing import is_finished, refuse_fewer_updates
 from nmt.training.progress import Progress
+from nmt.training.trial import Trial, choose_precision
+from nmt.training.world import set_up
 from nmt.translation.translator import CheckStop
 
 Options = tuple[str, ...]
@@ -82,6 +86,7 @@ def run_experiment(
         say(f"dry run: {trained}; all would translate {tests}; figures and tables would go to {plan.output}")
         return ""
     said = prepare_all(plan, unfinished, say)
+    unfinished = with_precision(plan, unfinished, say)
     with stop_request:
         train(unfinished, said)
         translate_all(plan, say, stop_request)
@@ -141,7 +146,9 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it
         progress = Progress.from_json(read_json(trained.checkpoints / "last" / "training.json"))
     try:
-        directory.refuse_other_config(trained, run.config, (*directory.WITHOUT_EFFECT, *directory.LENGTH))
+        chosen = ("precision",) if run.config.precision == "auto" else ()
+        allowed = (*directory.WITHOUT_EFFECT, *directory.LENGTH, *chosen)
+        directory.refuse_other_config(trained, run.config, allowed)
     except ConfigError as error:
         raise ConfigError(*error.problems[:-1]) from None  # the last one is advice for nmt-train
     refuse_fewer_updates(run.config.training.updates, progress or Progress())
@@ -152,6 +159,51 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     if is_finished(trained, run.config, progress):
         return None, f"finished after update {progress.update:,}"
     return ("--resume",), f"to be resumed after update {progress.update:,}"
+
+
+def _is_new(run: Run, unfinished: Mapping[str, Options]) -> bool:
+    """Whether a run begins anew: it is neither finished nor resumed."""
+    return "--resume" not in unfinished.get(run.label, ("--resume",))
+
+
+# --- the precision ----------------------------------------------------------------------------------------------------
+
+
+def with_precision(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> dict[str, Options]:
+    """Add the precision to the options of runs that leave it open, so that all compute in the same.
+
+    It is that of the runs that were begun on the same hardware; else it is measured once, and kept in the output
+    directory. A run that is resumed keeps its own.
+    """
+    options = dict(unfinished)
+    left_open = [run for run in plan.runs if run.config.precision == "auto"]
+    begun = {
+        run.label: directory.read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)
+    }
+    for run in left_open:
+        if run.label in unfinished:
+            own = begun.get(run.label)
+            precision = own["config"]["precision"] if own else _precision(plan, run, list(begun.values()), say)
+            options[run.label] += ("--set", f"precision={precision}")
+    return options
+
+
+def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) -> str:
+    """Return the precision in the first record of the hardware of a run, that in the output directory coming last; if
+    there is none, measure it with this run, and write that record."""
+    config, path = run.config, plan.output / "precision.json"
+    machine = set_up(config)
+    device = name_of(machine.device)
+    for record in [*records, *([read_json(path)] if path.exists() else [])]:
+        if isinstance(record, dict) and record.get("device") == device:
+            return str(record["precision"])
+    prepared = prepare(config, silent)
+    model = build_model(config.model, *prepared.tokenizers.sizes)
+    trial = Trial(model, config, prepared)
+    precision = format_of(choose_precision("auto", machine, {}, trial, say).precision)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"device": device, "precision": precision})
+    return precision
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
@@ -167,7 +219,7 @@ def prepare_all(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> set[
             said.add(text)
             say(text)
 
-    new = [run.config for run in plan.runs if "--resume" not in unfinished.get(run.label, ("--resume",))]
+    new = [run.config for run in plan.runs if _is_new(run, unfinished)]
     keys = (json.dumps([each.data.model_dump(), each.tokenizer.model_dump(), each.training.start_from]) for each in new)
     for config in dict(zip(keys, new, strict=True)).values():
         say_once(table(prepare(config, say_once).report))
