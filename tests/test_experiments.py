@@ -118,10 +118,10 @@ def test_runs_lie_by_system_or_by_system_and_seed(tmp_path: Path) -> None:
     assert [run.label for run in seeds.runs] == ["none:1", "none:7", "bahdanau:1", "bahdanau:7"]
     assert seeds.runs[1].path == out / "none" / "seed-7" and seeds.runs[1].config.seed == 7
     assert len(seeds.runs_of("none")) == 2
-    assert seeds.select(["none"], "--only") == seeds.runs[:2]
-    assert seeds.select(["none:7", "bahdanau:1"], "--only") == seeds.runs[1:3]
+    assert seeds.select(["none"]) == seeds.runs[:2]
+    assert seeds.select(["none:7", "bahdanau:1"]) == seeds.runs[1:3]
     with pytest.raises(ConfigError, match="--only none:3: no such system or NAME:SEED; choose one of: none, none:1"):
-        seeds.select(["none:3"], "--only")
+        seeds.select(["none:3"])
 
 
 def test_where_test_sets_are_translated(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_new_run_that_cannot_start_from_another_is_refused_before_any_is_train
     folder, plan = finished
     path = write_experiment(folder, {"wide": {"model.encoder.hidden": 16}})
     with pytest.raises(ConfigError, match=r"^wide: model.encoder.hidden was 32 and is now 16"):
-        remaining_runs(plan_of(path, f"training.start_from={plan.runs[0].path}"), (), silent)
+        remaining_runs(plan_of(path, f"training.start_from={plan.runs[0].path}"), silent)
 
 
 # --- translations and results -----------------------------------------------------------------------------------------
@@ -333,7 +333,6 @@ def test_the_command_reports_what_cannot_work_before_it_trains(tmp_path: Path, r
     problem = f"nmt-experiment: error: tests.a: {tmp_path}/no.up: no such file"
     assert problem in refused(main, "--config", path)
     assert "--only luong: no such system" in refused(main, "--config", path, "--only", "luong")
-    assert "--overwrite luong: no such system" in refused(main, "--config", path, "--overwrite", "luong")
     assert not (tmp_path / "out").exists()
 
 
@@ -376,8 +375,7 @@ def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsy
     assert main(["--config", str(path), "--set", "device=cuda:77"]) == 2
     said = capsys.readouterr().err
     assert "none: nmt-train ended with code 2; see its messages above" in said
-    overwriting = ["--only", "none", "--set", "training.clip=2.0", "--overwrite", "none"]
-    assert main(["--config", str(path), *overwriting]) == 0
+    assert main(["--config", str(path), "--only", "none", "--set", "training.clip=2.0"]) == 0
     assert load_run_config(tmp_path / "out/none").training.clip == 2.0
 
 

@@ -24,7 +24,6 @@ def experiment(
     output: Annotated[str, Value("DIR")] | None = None,
     only: Names | None = None,
     jobs: Annotated[int, Field(ge=1)] | None = None,
-    overwrite: Names | None = None,
     dry_run: bool = False,
 ) -> int:
     """Train, translate, score and compare systems, each described by its differences from a base configuration.
@@ -38,7 +37,6 @@ def experiment(
         only: train and translate this system only, without figures, as for a job array; may be repeated (default:
             all, with figures)
         jobs: runs trained side by side (default: jobs: in the experiment, or 1)
-        overwrite: train these runs again from the start; may be repeated
         dry_run: rehearse the training of each system and keep nothing
 
     examples:
@@ -49,11 +47,8 @@ def experiment(
         raise ConfigError("nmt-experiment starts processes of its own (--jobs); start it without torchrun")
     described = load_experiment(config, base=base, output=output, jobs=jobs)
     plan = make_plan(described, config, set or [])
-    overwritten = plan.select(overwrite or (), "--overwrite")
     if only:
-        plan = replace(plan, runs=plan.select(only, "--only"))
-        if others := [run.label for run in overwritten if run not in plan.runs]:
-            raise ConfigError(f"--overwrite {', '.join(others)}: has no effect with --only {' --only '.join(only)}")
+        plan = replace(plan, runs=plan.select(only))
     plan = readable_tests(plan, say)
     from nmt.experiments.running import run_experiment  # noqa: PLC0415  (slow to import)
 
@@ -61,7 +56,6 @@ def experiment(
     try:
         table = run_experiment(
             plan,
-            overwritten,
             described.jobs,
             draw=not only,
             dry_run=dry_run,
@@ -70,8 +64,7 @@ def experiment(
             options=verbosity_options(),
         )
     except Stopped:
-        begun = "; leave out --overwrite of runs that it has begun again" if overwritten else ""
-        say(Result(f"stopped; the same command continues{begun}"))
+        say(Result("stopped; the same command continues"))
         return stop.exit_code
     if table:
         print(table)

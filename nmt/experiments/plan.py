@@ -149,12 +149,12 @@ class Plan:
         """Return the runs of a system, one for each seed."""
         return [run for run in self.runs if run.system == system]
 
-    def select(self, names: Sequence[str], option: str) -> tuple[Run, ...]:
-        """Return the runs of each NAME or NAME:SEED. Raises ConfigError, naming the option, for an unknown one."""
+    def select(self, names: Sequence[str]) -> tuple[Run, ...]:
+        """Return the runs of each NAME or NAME:SEED of ``--only``. Raises ConfigError for an unknown one."""
         labels = list(dict.fromkeys(label for run in self.runs for label in (run.system, run.label)))
         if unknown := [name for name in names if name not in labels]:
             problem = f"no such system or NAME:SEED; choose one of: {', '.join(labels)}"
-            raise ConfigError(*(f"{option} {name}: {problem}" for name in unknown))
+            raise ConfigError(*(f"--only {name}: {problem}" for name in unknown))
         return tuple(run for run in self.runs if run.system in names or run.label in names)
 
     def translations(self, run: Run, test: str) -> Path:

@@ -46,7 +46,6 @@ class StopRequest(AbstractContextManager[CheckStop], Protocol):
 
 def run_experiment(
     plan: Plan,
-    overwritten: Collection[Run],
     jobs: int,
     *,
     draw: bool,
@@ -57,13 +56,13 @@ def run_experiment(
 ) -> str:
     """Train the runs that are not finished, translate and score the test sets, draw the figures; return the table.
 
-    The ``overwritten`` runs begin again; ``jobs`` are trained side by side, with further ``options`` of ``nmt-train``.
-    Without ``draw`` there are no figures, and the table is "". ``dry_run`` rehearses the first unfinished run of each
-    system, and does nothing else. From when the data are prepared, ``stop_request`` is entered.
+    Up to ``jobs`` runs are trained side by side, with further ``options`` of ``nmt-train``. Without ``draw`` there are
+    no figures, and the table is "". ``dry_run`` rehearses the first unfinished run of each system, and does nothing
+    else. From when the data are prepared, ``stop_request`` is entered.
 
     Raises Stopped after a stop was requested, ProcessError if a training fails.
     """
-    unfinished = remaining_runs(plan, overwritten, say)
+    unfinished = remaining_runs(plan, say)
 
     def train(wanted: Mapping[str, Options], said: Collection[str] = ()) -> None:
         started = {}
@@ -105,7 +104,7 @@ def _end(code: int) -> str:
 # --- what is left to do -----------------------------------------------------------------------------------------------
 
 
-def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[str, Options]:
+def remaining_runs(plan: Plan, say: Say) -> dict[str, Options]:
     """Say what is left to do for each run; return the options of those that are not finished, by label.
 
     Looks into the run directories and changes nothing. Raises ConfigError, with all problems, for runs that were begun
@@ -114,7 +113,7 @@ def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[s
     unfinished, problems = dict[str, Options](), dict[str, list[str]]()
     for run in plan.runs:
         try:
-            options, described = remaining(run, overwrite=run in overwritten)
+            options, described = remaining(run)
             if options is not None and "--resume" not in options:
                 directory.refuse_other_parts(run.config)
         except NmtError as error:
@@ -125,12 +124,12 @@ def remaining_runs(plan: Plan, overwritten: Collection[Run], say: Say) -> dict[s
         if options is not None:
             unfinished[run.label] = options
     if problems:
-        advice = "restore what has changed, choose another --output, or replace a run with --overwrite NAME[:SEED]"
+        advice = "restore what has changed, choose another --output, or delete a run directory to train it again"
         raise ConfigError(*(f"{', '.join(labels)}: {problem}" for problem, labels in problems.items()), advice)
     return unfinished
 
 
-def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str]:
+def remaining(run: Run) -> tuple[Options | None, str]:
     """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people.
 
     Raises ConfigError for a run of another experiment.
@@ -138,8 +137,6 @@ def remaining(run: Run, *, overwrite: bool = False) -> tuple[Options | None, str
     trained = RunDirectory(run.path)
     if not trained.exists:
         return (), "new"
-    if overwrite:
-        return ("--overwrite",), "to be replaced"
     if not (trained.has("last") or trained.has("previous")):
         return ("--overwrite",), "stopped before anything was saved, starts again"
     progress: Progress | None = None
