@@ -56,6 +56,18 @@ def test_fused_and_plain_networks_agree(name: str, lengths: list[int], steps: in
         check_equal(outcome(network(name), "plain", lengths, steps), outcome(model, "auto", lengths, steps))
 
 
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_layer_copies_its_weight_for_each_sentence(name: str) -> None:
+    """As PyTorch does without gradient where the rows of a batch cannot be seen as one matrix."""
+    model, tokens, read = network(name), torch.ones(2, 3, dtype=torch.long), list[Tensor]()
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Linear):
+            layer.register_forward_pre_hook(lambda _, inputs: read.extend(inputs))
+    with torch.inference_mode():
+        forward(fast.training(model), tokens, torch.tensor([3, 2]), tokens[:, :2])
+    assert read and all(rows.flatten(0, -2).data_ptr() == rows.data_ptr() for rows in read)
+
+
 @pytest.mark.parametrize("places", [["annotation"], [*NO_DROPOUT]], ids=",".join)
 @pytest.mark.parametrize(
     "name", ["none", "bahdanau", "luong general without feeding", "lstm luong", "ssru", "deep", "heads after, local"]

@@ -126,7 +126,7 @@ def _upper_layers(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentSt
     for layer, state in zip(decoder.above, start.upper, strict=True):
         above = _outputs(layer.cell, _gates(layer.input_gates, layer.dropout(outputs)), state)
         outputs = above + outputs if layer.residual else above
-    return outputs
+    return outputs.contiguous()  # else a product without gradient would copy its weight for each sentence
 
 
 def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
@@ -153,7 +153,7 @@ def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: Recurrent
         combine=None,
     )
     outputs = _upper_layers(decoder, outputs.permute(2, 0, 1), state)
-    return decoder.readout(embedded, contexts.transpose(0, 1), outputs), weights.transpose(0, 1)
+    return decoder.readout(embedded, contexts.transpose(0, 1).contiguous(), outputs), weights.transpose(0, 1)
 
 
 def _additive(attention: Attention) -> tuple[Tensor, Tensor] | None:
@@ -186,7 +186,7 @@ def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentStat
         additive=_additive(decoder.attention),
         combine=(from_state, combine.bias),
     )
-    return readouts.permute(2, 0, 1), weights.transpose(0, 1)
+    return readouts.permute(2, 0, 1).contiguous(), weights.transpose(0, 1)
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------

@@ -152,8 +152,7 @@ def score_test(
     if not prepared.test_pairs:
         return
     world, validator, log = trainer.world, trainer.validator, trainer.log
-    best = share_tensors(world, lambda: run.weights("best"))
-    load_weights(trainer.model, best, str(run.folder("best")))
+    load_weights(trainer.model, share_tensors(world, lambda: run.weights("best")), str(run.folder("best")))
     sources, references = zip(*prepared.test_pairs, strict=True)
     what = "translating the test set"
     hypotheses = validator.translate(sources, validator.of_test, torch.float32, what, check_stop)

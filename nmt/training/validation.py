@@ -15,7 +15,7 @@ from nmt.data.batching import FirstPieces, Rows, Specials, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.data.links import Link
-from nmt.device import autocast
+from nmt.device import autocast, release_freed_memory
 from nmt.errors import NmtError, ProcessError
 from nmt.evaluation.alignment import GoldPairs, gold_pairs, likeliest_links, score_alignments
 from nmt.evaluation.metrics import Evidence, metric_of, scores_of
@@ -103,10 +103,9 @@ class Validator:
     def translate(
         self, sources: Sequence[str], options: SearchOptions, precision: torch.dtype, what: str, check_stop: CheckStop
     ) -> list[str]:
-        """Translate with the current weights, as the step ``what``; each process translates a share.
-
-        ``check_stop`` is called between batches.
-        """
+        """Translate with the current weights, as the step ``what``; each process translates a share. ``check_stop`` is
+        called between batches."""
+        release_freed_memory()
         searchable = fast.search(self.model, precision, self.machine.kernels)
         translator = Translator(searchable, self.tokenizers, self.machine.device)
 
@@ -121,6 +120,7 @@ class Validator:
     @torch.inference_mode()
     def loss(self, check_stop: CheckStop = never_stop) -> float:
         """Return the negative log-likelihood per real target token."""
+        release_freed_memory()  # of updates: batches for another purpose do not fit into its gaps
         with evaluating(self.model), autocast(self.machine.device, self.machine.precision):
             sums = in_shares(self.world, self.plan, lambda share: self._losses(share, check_stop))
         losses, tokens = zip(*sums, strict=True)
