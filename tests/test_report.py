@@ -1,6 +1,5 @@
 """``nmt-report`` on tiny trained runs whose text is hostile."""
 
-import base64
 import gzip
 import html
 import json
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import numpy as np
@@ -24,7 +24,7 @@ from nmt.pages import policy
 from nmt.pages.report import making
 from nmt.runs.log import best_validation, read_film, read_metrics
 from nmt.translation.translator import Translator
-from tests.report_page.made_up import unpacked
+from tests.report_page.made_up import decoded, unpacked
 from tests.small_run import options, train, write_corpus
 
 HOSTILE = {
@@ -98,7 +98,7 @@ def report(folder: Path, *arguments: str) -> tuple[str, Any]:
     assert main([*arguments, "--output", str(page)]) == 0
     text = page.read_text("utf-8")
     [data] = re.findall(r'<script type="application/octet-stream" id="data">(.*?)</script>', text, re.DOTALL)
-    return text, json.loads(gzip.decompress(base64.b64decode(data)))
+    return text, json.loads(gzip.decompress(decoded(data)))
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +149,10 @@ def test_the_policy_allows_what_is_inlined_and_nothing_else(made: tuple[str, Any
     parser.feed(page)
     assert not [name for name, _ in parser.found if name == "style" or name.startswith("on")]
     linked = [str(value) for name, value in parser.found if name in {"src", "href"}]
-    figures = [value for value in linked if value.startswith("data:image/svg+xml;base64,")]
+    figures = [value for value in linked if value.startswith("data:image/svg+xml,")]
     assert len(figures) == 5, "every figure"
     for value in figures:  # as text, in fonts of one width
-        drawn = base64.b64decode(value.partition(",")[2]).decode()
+        drawn = unquote(value.partition(",")[2])
         assert "'DejaVu Sans', Verdana, sans-serif" in drawn and ElementTree.fromstring(drawn).tag.endswith("svg")
     assert [value for value in linked if not value.startswith(("#", "data:"))] == []
 
@@ -248,9 +248,15 @@ def test_an_experiment_by_its_file_and_by_its_directory(folder: Path, tmp_path: 
     _, by_file = report(tmp_path, str(tmp_path / "experiment.yaml"))
     assert [each["name"] for each in by_file["systems"]] == ["none"] and by_file["title"] == "experiment"
     assert [row["high"] for row in by_file["systems"][0]["length"]][:-1] == [2, 3], "the bins of the experiment"
-    _, by_folder = report(tmp_path, str(folder / "runs"))
-    assert [each["name"] for each in by_folder["systems"]] == ["heads", "none", "transformer"]
-    assert by_folder["title"] == "runs"
+    for content, order in (
+        ("", ["heads", "none", "transformer"]),
+        ("none\ntest,heads", ["none", "heads", "transformer"]),
+    ):
+        (folder / "runs/results.csv").write_text(f"test,system\ntest,{content}\n", "utf-8")
+        _, by_folder = report(tmp_path, str(folder / "runs"))
+        assert [each["name"] for each in by_folder["systems"]] == order
+        assert by_folder["title"] == "runs"
+    (folder / "runs/results.csv").unlink()
 
 
 def changed_run(folder: Path, run: Path, changes: dict[str, Any]) -> None:

@@ -14,9 +14,9 @@ from nmt.evaluation.significance import Comparison
 from nmt.evaluation.writing import Unit
 from nmt.pages.report.making import differing_settings, findings, right_to_left, samples
 from nmt.pages.report.reading import choose, gold_groups, grouped, packed
-from nmt.pages.report.rendering import contents
+from nmt.pages.report.rendering import contents, seven_bits
 from nmt.runs.directory import RunDirectory
-from tests.report_page.made_up import fake_report, unpacked
+from tests.report_page.made_up import decoded, fake_report, unpacked
 from tests.small_run import config
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -26,6 +26,13 @@ def test_bytes_by_hand() -> None:
     weights = np.exp([0, -1, -4, -8, -16, -np.inf])
     codes = [0, 64, 128, 180, 255, 255]  # 255 sqrt(1 / 16) = 63.75, 255 sqrt(4 / 16) = 127.5, 180.31
     assert list(base64.b64decode(packed(weights[None]))) == codes
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_bytes_come_back_from_characters_that_are_no_markup(size: int) -> None:
+    every = bytes(range(256))[-size:] + bytes(range(256))
+    text = seven_bits(every)
+    assert decoded(text) == every and not set(text) & set("\0\r\x1b<")
 
 
 def test_what_all_tokenizers_end_with_is_in_the_page_once() -> None:

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from csv import DictReader
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nmt.config import Config, load_run_config, schema
 from nmt.config.loading import is_run
 from nmt.config.schema import FileCorpus
-from nmt.data.corpus import read_test_set
+from nmt.data.corpus import read_lines, read_test_set
 from nmt.errors import CheckpointError, ConfigError, DataError, tried
 from nmt.evaluation.alignment import Gold, read_gold
 from nmt.evaluation.by_length import Scoring, scoring
@@ -94,7 +95,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
 
 
 def _runs(path: Path) -> list[Trained]:
-    """Return the run of a run directory, or all runs of an output directory, by name."""
+    """Return the run of a run directory, or all runs of an output directory, in the order of its results."""
     if (path / "config.yaml").is_file():
         return [Trained(run_name(path), RunDirectory(path), load_run_config(path))]
     found = []
@@ -106,7 +107,10 @@ def _runs(path: Path) -> list[Trained]:
         near = [str(each) for each in path.resolve().parents if is_run(each)]
         wanted = *near, "a run directory, or an experiment's output directory or YAML file"
         raise DataError(f"{path}: holds no run; give {wanted[0]}")
-    return found
+    results = path / "results.csv"
+    order = [row.get("system") for row in DictReader(read_lines(results))] if results.is_file() else []
+    ranks = {system: rank for rank, system in enumerate(dict.fromkeys(order))}
+    return sorted(found, key=lambda each: ranks.get(each.name.partition(":")[0], len(ranks)))
 
 
 def _with_distinct_names(systems: Sequence[Trained]) -> list[Trained]:

@@ -1,16 +1,19 @@
 """The records of a report, and its page: one HTML file that loads nothing.
 
 Style and script are inlined; a content security policy allows these two and nothing else. The data are JSON and files
-of the engine, compressed and in base64; the template escapes all other text.
+of the engine, compressed and in characters that are no markup; the template escapes all other text.
 """
 
 import gzip
 import json
-from base64 import b64encode
+import re
+import string
 from dataclasses import asdict, dataclass
 from os.path import commonprefix
 from typing import Any
+from urllib.parse import quote
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -159,16 +162,23 @@ def render(report: Report) -> str:
         csp=policy(style, script, "img-src data:"),
         style=Markup(style),
         script=Markup(script),
-        data=[b64encode(gzip.compress(each, mtime=0)).decode() for each in contents(report)],
+        data=[Markup(seven_bits(gzip.compress(each, mtime=0))) for each in contents(report)],
         report=report,
         lowest=min(ends, default=0.0),
         span=max(max(ends, default=0.0) - min(ends, default=0.0), 0.1),
     )
 
 
-def address(svg: bytes) -> str:
-    """Return an address that is a drawing."""
-    return f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
+def address(svg: bytes) -> Markup:
+    """Return an address that is a drawing, for an attribute in single quotes, which base64 would make a third longer.
+
+    Its coordinates keep two decimals, its groups no names.
+    """
+    text = svg.decode().replace("\n", " ")
+    for spare, kept in ((r"(\.\d\d)\d+", r"\1"), (r"(?<=[:;]) ", ""), (r'(?<=<g) id="\w*"', "")):
+        text = re.sub(f"{spare}(?=[^<>]*>)", kept, text)
+    plain = string.printable.translate(dict.fromkeys(b"#%&'<"))
+    return Markup(f"data:image/svg+xml,{quote(text, safe=plain)}")
 
 
 def contents(report: Report) -> list[bytes]:
@@ -189,3 +199,13 @@ def contents(report: Report) -> list[bytes]:
     fields = {name: getattr(report, name) for name in EXPLORED} | {"engines": report.engines | numbered}
     text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)
     return [text.encode(), *every]
+
+
+def seven_bits(content: bytes) -> str:
+    """Write bytes as characters of 7 bits each, which base64 would make 14% longer.
+
+    The characters that HTML changes or reads as markup, and a terminal's escape, become U+00A1 to U+00A4.
+    """
+    bits = np.unpackbits(np.frombuffer(content, np.uint8))
+    codes = np.packbits(np.pad(bits, (0, -len(bits) % 7)).reshape(-1, 7), axis=1) >> 1
+    return codes.tobytes().decode("ascii").translate({ord(each): 0xA1 + k for k, each in enumerate("\0\r\x1b<")})

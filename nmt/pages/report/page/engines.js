@@ -21,13 +21,26 @@ import { formatState } from "./state.js";
  * @typedef {Reading & Search} LiveReading
  */
 
+const REPLACED = "\0\r\x1b<"; // characters that have others in their place
 const LIVE_CANDIDATES = 5;
 /** Seconds after which a translation is given up: the page answers nothing else meanwhile. */
 const PATIENCE = 3;
 
-/** Unpack a part of the page: bytes, compressed by gzip, in base64. @param {string} id */
+/** Unpack a part of the page: bytes, compressed by gzip, in characters of 7 bits. @param {string} id */
 export function unpacked(id) {
-  return decompressed(Uint8Array.from(atob(byId(id).textContent ?? ""), (each) => each.charCodeAt(0)));
+  const text = byId(id).textContent ?? "";
+  const bytes = new Uint8Array(Math.floor((text.length * 7) / 8));
+  let [bits, count, at] = [0, 0, 0];
+  for (let k = 0; k < text.length; k += 1) {
+    const code = text.charCodeAt(k);
+    bits = (bits << 7) | (code < 128 ? code : REPLACED.charCodeAt(code - 0xa1));
+    count += 7;
+    if (count < 8) continue;
+    count -= 8;
+    bytes[at++] = bits >> count;
+    bits &= (1 << count) - 1;
+  }
+  return decompressed(bytes);
 }
 
 /** Whether any system translates in this page. @param {ReportData} report */
