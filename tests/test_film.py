@@ -97,14 +97,7 @@ def test_a_malformed_film_is_no_film(tmp_path: Path) -> None:
     for changed, text in (
         (arrays, sentences[:-1]),
         (arrays, "[]" * 9),
-        (arrays, sentences.replace("▁b", '▁b","c')),
         ({"updates": arrays["updates"]}, sentences),
-        (arrays | {"updates": np.ones((1, 1), np.int64)}, sentences),
-        (arrays | {"updates": np.ones(1, np.float32)}, sentences),
-        (arrays | {"updates": np.zeros(0, np.int64), "0": np.zeros((0, 2, 3), np.float16)}, sentences),
-        ({"updates": np.array([2, 2]), "0": np.zeros((2, 2, 3), np.float16)}, sentences),
-        (arrays | {"0": np.full((1, 2, 3), np.nan, np.float16)}, sentences),
-        (arrays | {"0": np.full((1, 2, 3), -1.0, np.float16)}, sentences),
     ):
         save_file(changed, path, {"sentences": text})
         assert read_film(path) is None

@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,11 @@ from nmt.runs.checkpoints import inspect
 
 LARGEST_METRICS = 1 << 30
 """Bytes of the file of an untrusted run."""
-OTHER_TYPES = {"split": str, "signature": str, "updates": list, "lines": list}
-"""The types of the values of a record that are not numbers."""
-LARGEST_DRAWN = 1e305
-"""Above every perplexity, which training limits to exp(700); a figure can still be drawn to scale."""
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the records of either file, but for malformed ones: the run may come from a stranger, and the last line of a
-    run that was killed may not be whole. Raises FileError for what is no regular file."""
+    """Read the records of either file; the last line of a run that was killed may not be whole. Raises FileError for
+    what is no regular file."""
     if not path.exists():
         return []
     require_regular_file(path, LARGEST_METRICS)
@@ -36,20 +31,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().split(b"\n"):
         with suppress(ValueError, RecursionError):
             records.append(json.loads(line))
-    return [each for each in records if isinstance(each, dict) and "step" in each and all(starmap(_fits, each.items()))]
-
-
-def _fits(name: str, value: Any) -> bool:
-    """Whether a value of a record has the type with which training writes it; a number is finite."""
-    if name in OTHER_TYPES:
-        items = value if isinstance(value, list) else ()
-        return isinstance(value, OTHER_TYPES[name]) and all(isinstance(each, dict) or is_number(each) for each in items)
-    return value is None or is_number(value)
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value of JSON is a number that is finite, and small enough to be drawn."""
-    return isinstance(value, int | float) and abs(value) <= LARGEST_DRAWN
+    return [each for each in records if isinstance(each, dict) and "step" in each]
 
 
 def best_validation(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -66,11 +48,10 @@ def updates_of_best(records: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
 
 
 def last_progress(run: Path) -> dict[str, Any]:
-    """Read the counters of the last checkpoint of a run directory that are numbers; none if it is unreadable."""
+    """Read the counters of the last checkpoint of a run directory; none if it is unreadable."""
     for name in ("last", "previous"):  # a save renames the one to the other
-        with suppress(NmtError, AttributeError):  # no object
-            progress = read_json(run / "checkpoints" / name / "training.json")
-            return {key: value for key, value in progress.items() if is_number(value)}
+        with suppress(NmtError):
+            return dict(read_json(run / "checkpoints" / name / "training.json"))
     return {}
 
 
@@ -132,20 +113,14 @@ class Film:
 
 
 def read_film(path: Path) -> Film | None:
-    """Read the film of a run; None without one, or if the file, which may come from a stranger, is malformed."""
+    """Read the film of a run; None without one, or if the file is malformed."""
     try:
         require_regular_file(path, LARGEST_FILM)
         sentences = SENTENCES.validate_json(inspect(path)[1]["sentences"])
         arrays = load(path.read_bytes())
-        film = Film(sentences, arrays["updates"], [arrays[str(number)] for number in range(len(sentences))])
+        return Film(sentences, arrays["updates"], [arrays[str(number)] for number in range(len(sentences))])
     except (NmtError, OSError, ValueError, LookupError):
         return None
-    whole = film.updates.ndim == 1 and film.updates.dtype == np.int64 and film.updates.size > 0
-    whole = whole and bool((film.updates[1:] > film.updates[:-1]).all())
-    for each, weights in zip(sentences, film.weights, strict=True):
-        shape = (film.updates.size, len(each.target_pieces), len(each.source_pieces))
-        whole = whole and weights.shape == shape and bool(((weights >= 0) & (weights <= 1)).all())
-    return film if whole else None
 
 
 def add_frame(path: Path, update: int, frame: Sequence[tuple[Filmed, npt.NDArray[np.floating]]]) -> None:

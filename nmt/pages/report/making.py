@@ -21,7 +21,6 @@ from nmt.evaluation.figures.length_curve import About, draw_length_curve
 from nmt.evaluation.figures.style import svg
 from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
 from nmt.evaluation.significance import Comparison, compare_overall
-from nmt.files import printable
 from nmt.messages import Say, counted
 from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
@@ -29,7 +28,7 @@ from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, 
 from nmt.pages.web.exporting import exported
 from nmt.runs.directory import RunDirectory, flat
 from nmt.runs.loading import load_run
-from nmt.runs.log import best_validation, is_number, last_progress, read_film, read_metrics, updates_of_best
+from nmt.runs.log import best_validation, last_progress, read_film, read_metrics, updates_of_best
 
 ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
 """Keys that say where and how fast a run is made, not what it is."""
@@ -104,7 +103,6 @@ def _facts(
 ) -> SystemFacts:
     metrics, progress = read_metrics(system.run.metrics), last_progress(system.run.path)
     tokens, seconds = progress.get("target_tokens"), progress.get("seconds")
-    speed = tokens / seconds if tokens and seconds else None
     attention = system.config.model.attention
     return SystemFacts(
         name=system.name,
@@ -112,7 +110,7 @@ def _facts(
         parameters=system.run.parameters("best"),
         update=max(updates_of_best(metrics), default=None),
         seconds=seconds,
-        tokens_per_second=speed if is_number(speed) else None,
+        tokens_per_second=tokens / seconds if tokens and seconds else None,
         scores=_scores(measured, best_validation(metrics), scoring.resamples),
         hard=isinstance(attention, ScoredAttention) and isinstance(attention.hard, Gumbel | Reinforce),
         views=views,
@@ -223,17 +221,11 @@ def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]
 
 
 def samples(run: RunDirectory) -> list[Row]:
-    """Read the translations of the same sentences over time: source, reference, and (step, hypothesis) pairs.
-
-    Leaves out what is malformed: the file may come from a stranger.
-    """
+    """Read the translations of the same sentences over time: source, reference, and (step, hypothesis) pairs."""
     found: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for record in read_metrics(run.samples):
-        lines = record.get("lines")
-        for line in lines if isinstance(lines, list) else ():
-            match record.get("step"), line:
-                case int(step), {"source": str(source), "reference": str(reference), "hypothesis": str(text)}:
-                    found.setdefault((printable(source), printable(reference)), []).append((step, printable(text)))
+        for line in record["lines"]:
+            found.setdefault((line["source"], line["reference"]), []).append((record["step"], line["hypothesis"]))
     every = -(-max(map(len, found.values()), default=0) // MOST_SAMPLES)
     return [
         {"source": source, "reference": reference, "steps": [*steps[:-1:every], steps[-1]]}
