@@ -110,7 +110,7 @@ def made(folder: Path) -> tuple[str, Any]:
 @pytest.fixture(autouse=True)
 def without_figures(made: tuple[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """One page with figures is enough: drawing them is most of the time of a report."""
-    monkeypatch.setattr(making, "_figures", lambda *_: [])
+    monkeypatch.setattr(making, "_figures", lambda *_: {})
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import uvicorn
 
 from nmt.errors import ConfigError, Stopped
 from nmt.pages import policy
-from nmt.pages.serving.app import About, application
+from nmt.pages.serving.app import application
 from nmt.pages.serving.batches import Answer, Batches, Limits, Refused, Request, parse, translating
 from nmt.pages.serving.server import LOCAL, known_hosts, listen, make_server
 from nmt.translation.results import TranslatedHypothesis, Translation
@@ -33,7 +33,7 @@ from nmt.translation.translator import Translator
 from tests.small_translator import LINES, network, save_run, translator_of
 
 LIMITS = Limits(arrival=5.0, seconds=10.0)
-ABOUT = About("tiny", "low", "up")
+ABOUT = {"model": "tiny", "source_language": "low", "target_language": "up"}
 HEAD = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 

@@ -61,6 +61,7 @@ def experiment(
             dry_run=dry_run,
             say=say,
             stop_request=stop,
+            stop_signal=lambda: stop.signal,
             options=verbosity_options(),
         )
     except Stopped:

@@ -41,7 +41,7 @@ def serve(
       nmt-serve --model runs/en-fr --port 9000 --beam-size 3 --time-limit 10
     """
     say(f"loading {', '.join(model)}")
-    from nmt.pages.serving.app import About, application  # noqa: PLC0415  (slow to import)
+    from nmt.pages.serving.app import application  # noqa: PLC0415  (slow to import)
     from nmt.pages.serving.batches import Limits, Request, translating  # noqa: PLC0415
     from nmt.pages.serving.server import known_hosts, listen, run  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -56,12 +56,12 @@ def serve(
     # wrong options are errors now, and the first request finds all warm
     translate(["a"], Request(text=("a",)), lambda: None)
     data = load_run_config(model[0]).data
-    about = About(" + ".join(map(run_name, model)), data.source_language, data.target_language)
+    name, languages = " + ".join(map(run_name, model)), data.model_dump(include={"source_language", "target_language"})
     with listen(host, port) as listening:
         address, free_port = listening.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
-        where = f"{about.model} translates at http://{shown}:{free_port}/ (Ctrl-C stops)"
-        app = application(translate, about, limits, known_hosts(host, shown))
+        where = f"{name} translates at http://{shown}:{free_port}/ (Ctrl-C stops)"
+        app = application(translate, {"model": name, **languages}, limits, known_hosts(host, shown))
         run(app, listening, limits, lambda: say(where))
     say("stopped; everything that was accepted has been answered")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from threading import Lock, Thread
-from typing import Any, Protocol
+from typing import Any
 
 from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.report import table
@@ -34,16 +34,6 @@ Options = tuple[str, ...]
 """Options with which ``nmt-train`` finishes a run, beside the configuration."""
 
 
-class StopRequest(AbstractContextManager[CheckStop], Protocol):
-    """A context in which a stop can be requested."""
-
-    signal: int | None
-    """The number of the signal that requested it."""
-
-    def __call__(self) -> None:
-        """Raise Stopped if it was."""
-
-
 def run_experiment(
     plan: Plan,
     jobs: int,
@@ -51,20 +41,22 @@ def run_experiment(
     draw: bool,
     dry_run: bool,
     say: Say,
-    stop_request: StopRequest,
+    stop_request: AbstractContextManager[CheckStop],
+    stop_signal: Callable[[], int | None],
     options: Sequence[str] = (),
 ) -> str:
     """Train the runs that are not finished, translate and score the test sets, draw the figures; return the table.
 
     Up to ``jobs`` runs are trained side by side, with further ``options`` of ``nmt-train``. Without ``draw`` there are
     no figures, and the table is "". ``dry_run`` rehearses the first unfinished run of each system, and does nothing
-    else. From when the data are prepared, ``stop_request`` is entered.
+    else. From when the data are prepared, ``stop_request`` is entered; ``stop_signal`` then gives the signal that
+    requested a stop, if one did, for the trainings.
 
     Raises Stopped after a stop was requested, ProcessError if a training fails.
     """
     unfinished = remaining_runs(plan, say)
 
-    def train(wanted: Mapping[str, Options], said: Collection[str] = ()) -> None:
+    def train(wanted: Mapping[str, Options], check_stop: CheckStop, said: Collection[str] = ()) -> None:
         started = {}
         for run in plan.runs:
             if run.label in wanted:
@@ -72,23 +64,23 @@ def run_experiment(
                 arguments = ("--config", plan.base, *settings, "--output", str(run.path), *wanted[run.label], *options)
                 started[run.label] = ("nmt.cli.train", *arguments)
         # trainings choose what to show: their lines are results
-        codes = run_jobs(started, jobs, lambda line: say(Result(line)), lambda: stop_request.signal, said)
-        stop_request()
+        codes = run_jobs(started, jobs, lambda line: say(Result(line)), stop_signal, said)
+        check_stop()
         if failed := [f"{label}: nmt-train ended with {_end(code)}" for label, code in codes.items() if code]:
             raise ProcessError(*(f"{problem}; see its messages above" for problem in failed))
 
     if dry_run:
         first = {run.system: run.label for run in reversed(plan.runs) if run.label in unfinished}
-        with stop_request:
-            train({label: (*unfinished[label], "--dry-run") for label in first.values()})
+        with stop_request as check_stop:
+            train({label: (*unfinished[label], "--dry-run") for label in first.values()}, check_stop)
         trained, tests = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
         say(f"dry run: {trained}; all would translate {tests}; figures and tables would go to {plan.output}")
         return ""
     said = prepare_all(plan, unfinished, say)
     unfinished = with_precision(plan, unfinished, say)
-    with stop_request:
-        train(unfinished, said)
-        translate_all(plan, say, stop_request)
+    with stop_request as check_stop:
+        train(unfinished, check_stop, said)
+        translate_all(plan, say, check_stop)
         if draw:
             return draw_all(plan, say)
     for run in plan.runs:

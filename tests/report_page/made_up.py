@@ -11,7 +11,7 @@ import numpy.typing as npt
 from demo_language.generator import Generator
 from nmt.evaluation.metrics import METRICS
 from nmt.pages.report.reading import packed
-from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
+from nmt.pages.report.rendering import Languages, Reading, Report, Row, Sentence, SystemFacts
 
 BINS = ((1, 10), (11, 20), (21, 30), (31, 40))
 HOSTILE = '<script>document.title="owned"</script> <img src=x onerror=alert(1)> & "quotes" </script>'
@@ -156,7 +156,7 @@ def fake_report() -> Report:
         systems=[facts(name, sentences) for name in names],
         pairs=[{"a": a, "b": b, "difference": 9.1, "p": 0.02} for k, a in enumerate(names) for b in names[k + 1 :]],
         findings=["luong-64 is better than vector-64 by 9.1 BLEU (95% interval 5.0 to 12.0)."],
-        figures=[Figure("length", b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"/>')],
+        figures={"length": b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"/>'},
         bins=[{"low": low, "high": high} for low, high in BINS],
         sentences=sentences,
         example=sentences[3],

@@ -24,7 +24,7 @@ from nmt.evaluation.significance import Comparison, compare_overall
 from nmt.messages import Say, counted
 from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
-from nmt.pages.report.rendering import Figure, Languages, Reading, Report, Row, Sentence, SystemFacts
+from nmt.pages.report.rendering import Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
 from nmt.runs.directory import RunDirectory, flat
 from nmt.runs.loading import load_run
@@ -206,17 +206,17 @@ def right_to_left(lines: Iterable[str]) -> bool:
 # --- length and training ----------------------------------------------------------------------------------------------
 
 
-def _figures(collected: Collected, measured: Sequence[Measured]) -> list[Figure]:
-    """Draw the figures of ``nmt-length-curve``."""
+def _figures(collected: Collected, measured: Sequence[Measured]) -> dict[str, bytes]:
+    """Draw the figures of ``nmt-length-curve``, as SVG by title."""
     scoring = collected.scoring
     untrained = [one.scores.name for one in measured if not one.scores.comparable]
     test_set = collected.test.source.rpartition("/")[2]
     about = About(test_set, scoring.resamples, scoring.source_unit, untrained=untrained)
     diagnoses = [diagnose(one.scores.name, scoring.bins, [one.measures], scoring.resamples) for one in measured]
     curve = draw_length_curve([one.scores for one in measured], about=about)
-    found = [Figure("BLEU by source length", svg(curve, "none"))]
+    found = {"BLEU by source length": svg(curve, "none")}
     for kind, drawn in diagnosis.draw_diagnoses(diagnoses, about=about, unit=scoring.reference_unit).items():
-        found.append(Figure(diagnosis.TITLES[kind], svg(drawn, "none")))
+        found[diagnosis.TITLES[kind]] = svg(drawn, "none")
     return found
 
 

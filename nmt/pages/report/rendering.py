@@ -70,14 +70,6 @@ class SystemFacts:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A drawing on the page."""
-
-    title: str
-    svg: bytes
-
-
-@dataclass(frozen=True)
 class Reading:
     """A sentence translated by one system: T target and S source pieces."""
 
@@ -129,7 +121,8 @@ class Report:
     """a, b, difference (BLEU of b minus that of a), p: of systems that are trained enough to be compared."""
     findings: list[str]
     """Sentences that say which system is better."""
-    figures: list[Figure]
+    figures: dict[str, bytes]
+    """SVG by title."""
     bins: list[Row]
     """low, high: source lengths."""
     sentences: list[Sentence]

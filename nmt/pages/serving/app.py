@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -21,20 +20,13 @@ from nmt.pages.serving.batches import LIKE, Answer, Batches, Limits, Refused, Tr
 from nmt.pages.serving.server import LOCAL
 
 
-@dataclass(frozen=True)
-class About:
-    """The model behind a server, as ``/health`` describes it."""
-
-    model: str
-    source_language: str
-    target_language: str
-
-
-def application(translate: Translate, about: About, limits: Limits, hosts: Sequence[str] = LOCAL) -> ASGIApp:
+def application(
+    translate: Translate, about: Mapping[str, str], limits: Limits, hosts: Sequence[str] = LOCAL
+) -> ASGIApp:
     """Make the application, which calls ``translate`` in a thread of its own.
 
-    Clients may call the server by the names ``hosts``. A page of another site that has its name point to this machine
-    (DNS rebinding) calls it by that name.
+    ``about`` describes the model in ``/health``. Clients may call the server by the names ``hosts``. A page of another
+    site that has its name point to this machine (DNS rebinding) calls it by that name.
     """
     batches = Batches(translate, limits)
     style, script = read("web/parts/parts.css"), bundled("serving/page.js")
@@ -60,7 +52,7 @@ def application(translate: Translate, about: About, limits: Limits, hosts: Seque
         return await asyncio.to_thread(_response, answer, wanted.attention, limits)
 
     async def health(_: HttpRequest) -> Response:
-        return JSONResponse({"status": "ok", **asdict(about), "waiting": batches.waiting})
+        return JSONResponse({"status": "ok", **about, "waiting": batches.waiting})
 
     return Starlette(
         routes=[Route("/", show), Route("/translate", answer, methods=["POST"]), Route("/health", health)],
