@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from nmt.config.schema.base import Choice, NotNegative, Positive, Problem, Registry, Section, Size, Width
+from nmt.config.schema.decoders import RecurrentDecoder
+from nmt.config.schema.encoders import RecurrentEncoder
 from nmt.config.schema.network import Network, Part
-from nmt.config.schema.recurrent import RecurrentDecoder, RecurrentEncoder
 from nmt.config.schema.transformer import TransformerDecoder
 
 ATTENTIONS, SCORES = Registry(), Registry()
