@@ -1,6 +1,6 @@
 """Small networks and batches that the tests share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -129,10 +129,15 @@ def _untried() -> dict[str, dict[str, Any]]:
     models = [schema.Model.model_validate({"attention": "none"} | sections) for sections in NAMED.values()]
     parts = (each for model in models for each in (model.encoder, model.decoder, model.attention))
     tried = {getattr(part, "score", part).type for part in parts}
+
+    def tiny(registry: schema.Registry, hidden: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        for name, kind in registry.options.items():
+            yield name, {"type": name} | ({"hidden": hidden} if "hidden" in kind.model_fields else {})
+
     every = {
         **{name: {"attention": LUONG | {"score": name}} for name in schema.SCORES.options},
-        **{name: {"attention": BAHDANAU, "encoder": {"type": name, "hidden": 4}} for name in schema.ENCODERS.options},
-        **{name: {"attention": BAHDANAU, "decoder": {"type": name, "hidden": 8}} for name in schema.DECODERS.options},
+        **{name: {"attention": BAHDANAU, "encoder": encoder} for name, encoder in tiny(schema.ENCODERS, 4)},
+        **{name: {"attention": BAHDANAU, "decoder": decoder} for name, decoder in tiny(schema.DECODERS, 8)},
     }
     return {f"registered {name}": sections for name, sections in every.items() if name not in tried}
 

@@ -69,7 +69,11 @@ def test_every_option_of_a_configuration_is_there_with_a_meaning() -> None:
 
 
 def test_a_person_can_read_all_pages() -> None:
-    assert sum(len(text.split()) for name, text in PAGES.items() if name != "data/README.md") <= 15_000
+    """Without the list of all options, which the program writes."""
+    written = [
+        text.partition("<!-- generated: options -->")[0] for name, text in PAGES.items() if name != "data/README.md"
+    ]
+    assert sum(len(text.split()) for text in written) <= 12_494
 
 
 def anchors(text: str) -> set[str]:

@@ -37,7 +37,7 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
     source_embedding = nn.Embedding(source_size, embedding)
     target_embedding = source_embedding if tie == "all" else nn.Embedding(target_size, embedding)
     encoder: Encoder = ENCODERS.build(config.encoder, config)
-    if encoder.width != (width := config.encoder.width):
+    if encoder.width != (width := config.encoder.width(embedding)):
         options, part = type(config.encoder).__name__, type(encoder).__name__
         raise ValueError(f"{part}.width is {encoder.width}, {options}.width {width}; both are that of annotations")
     attention: Attention = ATTENTIONS.build(config.attention, config, encoder)

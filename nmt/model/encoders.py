@@ -49,7 +49,7 @@ class RecurrentEncoder(Encoder):
     def __init__(self, options: schema.RecurrentEncoder, config: schema.Model) -> None:
         super().__init__()
         self.residual = options.residual
-        self.width, self.bridge_width = options.width, options.hidden
+        self.width, self.bridge_width = options.width(config.embeddings.size), options.hidden
         self.dropout = Dropout(config.dropout.annotation)
         ways = 2 if options.directions == "both" else 1
         self.layers = nn.ModuleList(

@@ -57,11 +57,12 @@ class DotScore(Score):
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Widths that differ."""
         decoder, encoder = model.decoder, model.encoder
-        if decoder.hidden != encoder.width:
+        if decoder.hidden != (width := encoder.width(model.embeddings.size)):
             both = isinstance(encoder, RecurrentEncoder) and encoder.directions == "both"
+            wide = "model.encoder.hidden" if hasattr(encoder, "hidden") else "the width of the annotations"
             text = (
                 f"{decoder.hidden} does not fit {key} '{self.type}', which multiplies states and annotations; must be "
-                f"{'twice ' if both else ''}model.encoder.hidden ({encoder.width}), or use score 'general'"
+                f"{'twice ' if both else ''}{wide} ({width}), or use score 'general'"
             )
             yield Problem("model.decoder.hidden", text)
 
@@ -193,7 +194,7 @@ class ScoredAttention(Attention):
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""
         yield from self.score.contradictions(f"{key}.score", model)
-        decoder, annotation = model.decoder, model.encoder.width
+        decoder, annotation = model.decoder, model.encoder.width(model.embeddings.size)
         for name, width in (("model.decoder.hidden", decoder.hidden), ("the width of the annotations", annotation)):
             if width % self.heads:
                 text = f"{self.heads} heads cannot share {name} ({width}) evenly; use a divisor"

@@ -12,9 +12,8 @@ class RecurrentEncoder(Recurrence, Encoder):
     directions: Literal["both", "forward"] = "both"
     """Directions in which the source is read."""
 
-    @property
-    def width(self) -> int:
-        """Width of an annotation."""
+    def width(self, embedding: int) -> int:
+        """``hidden`` in each direction."""
         return self.hidden * (2 if self.directions == "both" else 1)
 
 

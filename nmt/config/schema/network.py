@@ -30,13 +30,9 @@ class Part(Section):
 class Encoder(Part):
     """Options of every encoder; built around the ``model`` section."""
 
-    hidden: Width = 256
-    """Units of the state; with two directions, in each."""
-
-    @property
-    def width(self) -> int:
-        """Width of an annotation."""
-        return self.hidden
+    def width(self, embedding: int) -> int:
+        """Width of an annotation, for embeddings of this width."""
+        return embedding
 
 
 class Decoder(Part):
