@@ -78,9 +78,9 @@ def test_the_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> 
 def test_scores_as_numbers_and_as_text() -> None:
     system = scored(HYPOTHESES, edges=(5,))
     numbers = system.as_dict()
-    assert numbers["BLEU"]["score"] == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
-    assert "tok:13a" in numbers["BLEU"]["signature"]
-    assert numbers["chrF"]["score"] == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert numbers["bleu"]["score"] == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert "tok:13a" in numbers["bleu"]["signature"]
+    assert numbers["chrf"]["score"] == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
     assert [tuple(row) for row in numbers["by_length"]] == [COLUMNS, COLUMNS]
     heading, first, _ = format_rows(system.rows, "words").split("\n")
     assert heading.split("  ")[0] == "system" and "source words" in heading and "95% interval" in heading

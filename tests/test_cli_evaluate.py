@@ -98,7 +98,7 @@ def test_curve_of_files(files: Path, command: Command) -> None:
     numbers = json.loads((files / "out/curve.json").read_text("utf-8"))
     assert numbers["test_set"] == "src"
     assert numbers["systems"]["good"]["by_length"][-1]["high"] == 25, "words of the source"
-    assert numbers["systems"]["good"]["BLEU"]["score"] > numbers["systems"]["worse one"]["BLEU"]["score"]
+    assert numbers["systems"]["good"]["bleu"]["score"] > numbers["systems"]["worse one"]["bleu"]["score"]
 
 
 def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: Path, command: Command) -> None:
@@ -132,7 +132,7 @@ def test_translations_that_are_there_are_drawn_as_those_of_runs(models: Path, tm
     assert re.findall(r"^(\w+): translating: ", err, re.MULTILINE) == ["none"], "only the other run translates"
     assert {path.name for path in tmp_path.iterdir()} == {f"curve.{kind}" for kind in ("csv", "json", "png", "svg")}
     numbers = json.loads((tmp_path / "curve.json").read_text("utf-8"))
-    assert numbers["systems"]["a"]["BLEU"]["score"] == pytest.approx(100)
+    assert numbers["systems"]["a"]["bleu"]["score"] == pytest.approx(100)
     assert numbers["runs"] == {
         "a": [{"languages": "x to y", "search": "beam 2, length penalty 1", "update": "1,500"}],
         "b": [{"languages": "x to y", "search": "beam 3, length penalty 1", "update": "mean of 2 from 300 to 1,500"}],

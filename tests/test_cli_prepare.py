@@ -28,3 +28,12 @@ def test_the_report_is_printed_and_kept(config: Path, capsys: pytest.CaptureFixt
     assert ["pairs", "read", "3", "20", "20"] in lines
     assert ["dropped:", "empty", "1", "0", "0"] in lines
     assert "encoding train" in output.err
+
+
+def test_all_files_that_are_missing_are_named_at_once(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = [config.parent / name for name in ("train.up", "validation.low", "validation.up")]
+    for path in missing:
+        path.unlink()
+    assert main(["--config", str(config)]) == 2
+    found = capsys.readouterr().err
+    assert [f"data.{path.stem}: {path}: no such file" in found for path in missing] == [True] * 3

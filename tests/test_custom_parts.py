@@ -4,6 +4,7 @@ Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C conte
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from nmt import fast
 from nmt.cli.experiment import main as experiment
-from nmt.config import Config, load_config, schema
+from nmt.config import Config, load_config, load_run_config, schema
 from nmt.errors import ConfigError
 from nmt.model import Memory, State, build_model
 from nmt.model.attention import Attention, ScoredAttention
@@ -30,7 +31,7 @@ from tests.comparison import differences
 from tests.small_run import metrics, options, train
 from tests.test_experiments import write_experiment
 
-REGISTRIES = (schema.SCORES, schema.ATTENTIONS, schema.ENCODERS, schema.DECODERS, schema.CELLS, schema.SCHEDULES)
+REGISTRIES = [each for each in vars(schema).values() if isinstance(each, schema.Registry)]
 
 # --- a decoder without a hidden vector --------------------------------------------------------------------------------
 
@@ -210,16 +211,37 @@ class Linear(schema.Schedule):
         return range(updates, 0, -1)[update - 1] / updates
 
 
-def test_a_schedule_is_told_the_last_update_and_no_later_one(folder: Path) -> None:
-    """The built-in warm-up precedes it."""
+class Grouped(schema.Sgd):
+    """Biases at half the rate."""
+
+    type: Literal["test_grouped"]  # type: ignore[assignment]
+
+
+def test_training_has_parts_of_its_own_that_translation_does_without(folder: Path) -> None:
+    """A schedule hears of the last update and no later one, after the built-in warm-up; groups keep their ratio."""
+    built: list[torch.optim.Optimizer] = []
+
+    def build(options: Grouped, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        groups = [{"params": [each], "lr": options.learning_rate / (2 if each.ndim == 1 else 1)} for each in parameters]
+        built.append(torch.optim.SGD(groups))
+        return built[-1]
+
     schema.SCHEDULES.register(Linear)
-    schedule = {"type": "test_linear", "warmup": 2}
-    config = Config.model_validate(options(folder, updates=4, log_every=1, schedule=schedule))
+    schema.OPTIMIZERS.builds(schema.OPTIMIZERS.register(Grouped))(build)
+    values = options(folder, updates=4, log_every=1, schedule={"type": "test_linear", "warmup": 2})
+    values["training"]["optimizer"] = {"type": "test_grouped", "learning_rate": 0.1}
+    config = Config.model_validate(values)
     dry_run(config, resume=False, overwrite=False, say=lambda _: None)
     train(config)
     base = config.training.optimizer.learning_rate
     rates = [row["learning_rate"] / base for row in metrics(folder / "run", "train")]
     assert rates == pytest.approx([0.5, 0.75, 0.5, 0.25])
+    for group in built[-1].param_groups:
+        assert group["lr"] == pytest.approx(0.25 * (0.05 if group["params"][0].ndim == 1 else 0.1))
+    del schema.SCHEDULES.options["test_linear"], schema.OPTIMIZERS.options["test_grouped"]
+    assert Translator.load(folder / "run", "cpu").translate(["oak"])
+    with pytest.raises(ConfigError, match=r"training\.optimizer\.type: 'test_grouped'"):
+        load_run_config(folder / "run", resume=True)
 
 
 def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder: Path) -> None:

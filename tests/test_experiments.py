@@ -237,9 +237,9 @@ def test_results_of_two_seeds(tmp_path: Path) -> None:
     written = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
     [row] = written["rows"]
     of_runs = [json.loads((run.path / "test.scores.json").read_text("utf-8")) for run in plan.runs]
-    for name, label in (("bleu", "BLEU"), ("chrf", "chrF")):
-        assert row[name] == pytest.approx(sum(each[label]["score"] for each in of_runs) / 2)
-    assert row["bleu_by_seed"] == pytest.approx([each["BLEU"]["score"] for each in of_runs])
+    for name in ("bleu", "chrf"):
+        assert row[name] == pytest.approx(sum(each[name]["score"] for each in of_runs) / 2)
+    assert row["bleu_by_seed"] == pytest.approx([each["bleu"]["score"] for each in of_runs])
     assert row["bleu_low"] <= row["bleu"] <= row["bleu_high"]
     gold = read_gold(files["source"], files["reference"], links)
     reports = [score_alignment(run.path, gold) for run in plan.runs]

@@ -173,7 +173,7 @@ def test_evaluate_agrees_with_the_command_and_with_the_training(here: Path) -> N
     del expected["binned_by"]
     assert json.loads(json.dumps(nmt.evaluate("runs/tiny", "test.low", "test.up", bins=(1, 3)).as_dict())) == expected
     saved = json.loads((here / "runs" / "tiny" / "test.scores.json").read_text("utf-8"))
-    assert expected["BLEU"] == saved["BLEU"]
+    assert expected["bleu"] == saved["bleu"]
     as_lines = nmt.evaluate(lines(here / "test.up"), lines(here / "test.low"), lines(here / "test.up"))
     assert as_lines.bleu.value == pytest.approx(100) and as_lines.scores["chrf"].value == 100
 

@@ -221,7 +221,8 @@ def test_a_connection_has_one_request_and_too_many_connections_are_refused(clien
         for _ in range(2):
             stack.enter_context(socket.create_connection(("127.0.0.1", crowded.port)))
         until(lambda: len(crowded.server.server_state.connections) == 2)
-        assert crowded.ask("GET", "/health").status == 503
+        reply = crowded.ask("GET", "/health")
+        assert (reply.status, reply.headers["retry-after"]) == (503, "1") and "connections" in reply.content["error"]
         stack.close()
         with socket.create_connection(("127.0.0.1", crowded.port)):
             until(lambda: len(crowded.server.server_state.connections) == 1)

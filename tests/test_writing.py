@@ -121,7 +121,7 @@ def test_a_training_is_scored_by_its_target_language(tmp_path: Path, monkeypatch
     monkeypatch.setattr(Translator, "stream", translate)
     train(chinese)
     scores = json.loads((tmp_path / "run" / "test.scores.json").read_text("utf-8"))
-    assert "|tok:zh|" in scores["BLEU"]["signature"] and scores["BLEU"]["score"] == pytest.approx(100)
+    assert "|tok:zh|" in scores["bleu"]["signature"] and scores["bleu"]["score"] == pytest.approx(100)
     assert metrics(tmp_path / "run", "validation")[-1]["bleu"] == pytest.approx(100)
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
     assert manifest["bleu_tokenizer"] == "zh"

@@ -5,8 +5,9 @@ from typing import Any
 
 from nmt.cli.command import Command
 from nmt.cli.files import require_attention, write_lines
-from nmt.cli.options import Bins, BleuTokenizer, Device, FirstWord, InputFile, OutputFile, Precision, RunPath
+from nmt.cli.options import Bins, Device, FirstWord, InputFile, OutputFile, Precision, RunPath
 from nmt.cli.terminal import say
+from nmt.config.schema import BleuTokenizer
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import format_error_rates, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores

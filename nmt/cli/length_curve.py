@@ -3,8 +3,9 @@
 from typing import Annotated, Any
 
 from nmt.cli.command import Command
-from nmt.cli.options import Bins, BleuTokenizer, Device, InputFile, Lengths, NamedFile, Precision, RunOrFile, Value
+from nmt.cli.options import Bins, Device, InputFile, Lengths, NamedFile, Precision, RunOrFile, Value
 from nmt.cli.terminal import say
+from nmt.config.schema import BleuTokenizer
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import ENDINGS
 from nmt.evaluation.figures.files import KINDS, make_folder, stem_of

@@ -81,7 +81,6 @@ NamedFile = Annotated[tuple[str, str], Value("NAME=FILE", require_readable, pars
 Overrides = list[Annotated[str, Value("KEY=VALUE")]]
 Device = Annotated[str, Value("NAME")]
 Precision = Literal["fp32", "bf16", "int8"]
-BleuTokenizer = Annotated[schema.BleuTokenizer, Value("NAME")]
 Bins = Annotated[tuple[int, ...], Value("N,N,...", parse=bin_edges)]
 Lengths = Annotated[tuple[int, int], Value("N-M", parse=length_range)]
 Shard = Annotated[tuple[int, int], Value("I/N", parse=shard_of)]

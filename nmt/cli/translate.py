@@ -93,10 +93,11 @@ def translate(
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
-    data = load_run_config(model[0]).data
+    config = load_run_config(model[0])
     run, calibration = RunDirectory(model[0]), None
     if confidence:
-        calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors")
+        weights, beam_size = run.folder("best") / "model.safetensors", decoding.get("beam_size")
+        calibration = read_calibration(run.confidence, weights, beam_size or config.decoding.beam_size)
     from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import translate_marked  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -123,7 +124,7 @@ def translate(
             translator,
             options=search,
             source=name,
-            between=(" " if unit_of(data.target_language) == "words" else "") if paragraphs else None,
+            between=(" " if unit_of(config.data.target_language) == "words" else "") if paragraphs else None,
             typed=typed,
             first=begin + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
@@ -135,7 +136,7 @@ def translate(
             hypotheses = [*translation.hypotheses, *[MISSING] * (n_best - len(translation.hypotheses))]
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))
             if pictures:
-                draw(translation, number, Path(pictures), data)
+                draw(translation, number, Path(pictures), config.data)
 
 
 main = Command(translate)
@@ -150,6 +151,7 @@ def refuse_contradictions(options: Mapping[str, Any]) -> None:
     excluded = {
         "--markup": ("--alignments", "--pictures"),
         "--paragraphs": ("--n-best", "--sampling-temperature", "--confidence"),
+        "--sampling-temperature": ("--confidence",),
     }
     for option, others in excluded.items():
         if option in given and (named := [flag for flag in others if flag in given]):

@@ -61,9 +61,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     raise ConfigError(*map(one_line, problems))
 
 
-def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
+def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, resume: bool = False) -> Config:
     """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
+    Unless it is to ``resume``, an optimizer or schedule of a module that is not imported is replaced by the default.
     Raises CheckpointError without a run directory, FileError for a pipe, a device or a link out of it.
     """
     path = Path(run) / "config.yaml"
@@ -77,7 +78,12 @@ def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
         raise CheckpointError(f"{run}: {found} run directory{tried(run)}; nmt-train makes one")
     refuse_links_outside(Path(run), [path])
     require_regular_file(path, LARGEST_YAML)
-    return load_config(path, overrides)
+    try:
+        return load_config(path, overrides)
+    except ConfigError as error:
+        if resume or "NMT_IMPORT" not in str(error):
+            raise
+        return load_config(path, [*overrides, "training.optimizer=adam", "training.schedule=constant"])
 
 
 def is_run(folder: Path) -> bool:

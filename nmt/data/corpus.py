@@ -58,13 +58,20 @@ def _pairs(corpus: AnyCorpus, source_language: str, target_language: str) -> Ite
     return (Pair(*(_text(record, key, place) for key in keys)) for place, record in records)
 
 
+FILES = {"source", "target", "tsv", "jsonl"}
+"""Options of corpora that are files of text."""
+
+
 def corpus_name(corpus: AnyCorpus) -> str:
     """The name of a corpus in messages."""
-    if isinstance(corpus, FileCorpus):
-        return f"{corpus.source}, {corpus.target}"
     if isinstance(corpus, HubCorpus):
         return f"hub dataset '{corpus.hub}', split '{corpus.split}'"
-    return corpus.tsv if isinstance(corpus, TsvCorpus) else corpus.jsonl
+    return ", ".join(files_of(corpus))
+
+
+def files_of(corpus: AnyCorpus) -> list[str]:
+    """The files with the text of a corpus; none for one of the hub."""
+    return [*corpus.model_dump(include=FILES).values()]
 
 
 def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str) -> str:
@@ -72,13 +79,11 @@ def corpus_digest(corpus: AnyCorpus, source_language: str, target_language: str)
 
     Raises DataError if a file cannot be read or the hub cannot be reached.
     """
-    options = corpus.model_dump(exclude={"source", "target", "tsv", "jsonl", "links"})
+    options = corpus.model_dump(exclude={*FILES, "links"})
     if isinstance(corpus, HubCorpus):
         digests = [load_hub(corpus)._fingerprint]
-    elif isinstance(corpus, FileCorpus):
-        digests = [file_sha256(path) for path in (corpus.source, corpus.target)]
     else:
-        digests = [file_sha256(corpus_name(corpus))]
+        digests = [file_sha256(path) for path in files_of(corpus)]
     parts = json.dumps([options, source_language, target_language, digests], sort_keys=True)
     return hashlib.sha256(parts.encode()).hexdigest()
 

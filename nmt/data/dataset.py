@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokenizer, Mix
 from nmt.cores import cores
-from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, files_of, read_pairs, require_readable
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
@@ -87,8 +87,16 @@ def _splits(data: Data) -> dict[str, dict[str, AnyCorpus]]:
 
 
 def _digests(data: Data) -> Digests:
-    digests = {}
+    digests, problems = {}, list[str]()
     corpora = {key: corpus for split in _splits(data).values() for key, corpus in split.items()}
+    for key, corpus in corpora.items():
+        for path in filter(None, (*files_of(corpus), corpus.links)):
+            try:
+                require_readable(path)
+            except DataError as error:
+                problems += [f"data.{key}: {problem}" for problem in error.problems]
+    if problems:
+        raise DataError(*problems)
     for key, corpus in counted(corpora.items(), "reading the corpora", len(corpora), "corpora"):
         with of_key(f"data.{key}"):
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language)

@@ -73,10 +73,7 @@ class SystemScores:
 
     def as_dict(self) -> dict[str, Any]:
         """Convert to a JSON object."""
-        overall = {
-            METRICS[name].label: {"score": score.value, "signature": score.signature}
-            for name, score in self.scores.items()
-        }
+        overall = {name: {"score": each.value, "signature": each.signature} for name, each in self.scores.items()}
         by_seed = tuple(tuple(None if np.isnan(bleu) else bleu for bleu in seed) for seed in self.seeds)
         seeds = {"bleu_by_seed": by_seed} if by_seed else {}
         return overall | {"by_length": [row.as_dict() for row in self.rows]} | seeds

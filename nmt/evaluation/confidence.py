@@ -65,12 +65,15 @@ def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
     return Calibration(float(slope), float(weights[1] - slope * center))
 
 
-def read_calibration(path: Path, weights: Path) -> Calibration:
-    """Read the calibration of a run with these best weights. Raises ConfigError if there is none."""
+def read_calibration(path: Path, weights: Path, beam_size: int) -> Calibration:
+    """Read the calibration of a run with these best weights. Raises ConfigError if there is none for this beam."""
     found = read_json(path) if path.exists() else {}
     known = isinstance(found, dict) and found.get("weights") == digest(weights)
     if not known or not all(isinstance(found.get(name), float) for name in Calibration._fields):
         raise ConfigError(f"{path}: there is no calibration of the present weights; make it: nmt-evaluate --calibrate")
+    if found.get("beam_size") != beam_size:
+        wanted = f"--beam-size {found.get('beam_size')}, or calibrate with nmt-evaluate --beam-size {beam_size}"
+        raise ConfigError(f"{path}: is of another beam than {beam_size}; use {wanted}")
     return Calibration(found["slope"], found["intercept"])
 
 

@@ -175,7 +175,9 @@ def calibrate(systems: Systems, how: Scoring) -> dict[str, Any]:
     calibration = fit(per_piece, good)
     bins = reliability(calibration.probability(per_piece), good)
     run, text = RunDirectory(entry.path), systems.source or "test set"
-    facts = {"text": text, "search": systems.changes, "weights": digest(run.folder("best") / "model.safetensors")}
+    assert entry.config is not None
+    search = entry.config.decoding.model_copy(update=dict(systems.changes)).model_dump()
+    facts = {"text": text, "weights": digest(run.folder("best") / "model.safetensors"), **search}
     rows = [dict(zip(("translations", "probability", "good"), row, strict=True)) for row in bins.tolist()]
     content = calibration._asdict() | facts | {"calibration_error": calibration_error(bins), "bins": rows}
     image = png(draw_reliability(bins, text))

@@ -10,7 +10,7 @@ from nmt.runs.checkpoints import refuse_other_tensors
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:
-    """The configured optimizer over these parameters."""
+    """The configured optimizer over these parameters; its groups begin with their learning rates after warm-up."""
     optimizer: torch.optim.Optimizer = schema.OPTIMIZERS.build(config, parameters)
     return optimizer
 

@@ -46,6 +46,7 @@ class Trainer:
         self.gradients = gradients_on(model, objective, self.specials, machine)
         self.accumulation = Accumulation(model, machine, self.training.accumulation)
         self.optimizer = build_optimizer(model.parameters(), self.training.optimizer)
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
         # between updates
         self.validator = Validator(config, prepared, model, log, machine, measures)
         self.checkpointing = Checkpointing(self.training, log.run, model, self.optimizer, machine, log)
@@ -93,9 +94,8 @@ class Trainer:
         # set the learning rate of this update
         training = self.training
         share = training.schedule.share(self.progress.update + 1, training.updates, self.progress.scale)
-        rate = share * training.optimizer.learning_rate
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for group, highest in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = share * highest
 
         # forward and backward, batch by batch; again in halves where memory is too small
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
@@ -111,6 +111,7 @@ class Trainer:
         else:
             self.optimizer.step()
         self.gradients.reset()
+        rate = share * training.optimizer.learning_rate
         return Update(total / tokens, tokens, gradient_norm, rate, skipped, halved)
 
     def validate(self, check_stop: CheckStop = never_stop) -> None:

@@ -49,7 +49,7 @@ def test_a_run_leaves_what_its_contract_says(folder: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest.keys() >= {"versions", "seed", "device", "corpus_sha256", "tokenizer_sha256"}
     scores = json.loads((run / "test.scores.json").read_text())
-    assert scores["BLEU"]["score"] == lines[-1]["bleu"] and scores["BLEU"]["signature"] == lines[-1]["signature"]
+    assert scores["bleu"]["score"] == lines[-1]["bleu"] and scores["bleu"]["signature"] == lines[-1]["signature"]
     assert sum(row["n"] for row in scores["by_length"]) == 20
     progress = [line for line in said if line.startswith("update ")]
     assert progress[-1].startswith("update 4/4  epoch 1  loss ")
@@ -87,7 +87,7 @@ def test_the_scores_are_of_the_hypotheses_against_the_references(folder: Path, m
     hypotheses, references = list(read_lines(run / "test.hypotheses.txt")), list(read_lines(up))
     scores = json.loads((run / "test.scores.json").read_text())
     expected = sacrebleu.corpus_bleu(hypotheses, [references]).score
-    assert scores["BLEU"]["score"] == pytest.approx(expected)
+    assert scores["bleu"]["score"] == pytest.approx(expected)
     assert expected != pytest.approx(sacrebleu.corpus_bleu(references, [hypotheses]).score)
     assert len(hypotheses) == 4 == sum(row["n"] for row in scores["by_length"])
 

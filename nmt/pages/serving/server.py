@@ -8,7 +8,8 @@ from ipaddress import ip_address
 from types import FrameType
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nmt.errors import ConfigError
 from nmt.pages.serving.batches import Limits
@@ -44,13 +45,21 @@ def known_hosts(asked: str, address: str) -> list[str]:
 
 
 def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """Make the server; ``run(sockets=[...])`` runs it until ``should_exit``, then answers what it has accepted."""
-    return uvicorn.Server(
+    """Make the server; ``run(sockets=[...])`` runs it until ``should_exit``, then answers what it has accepted.
+
+    More connections than ``limits`` allow get status 503.
+    """
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        crowded = scope["type"] == "http" and len(server.server_state.connections) > limits.connections
+        error = JSONResponse({"error": "too many connections; try again later"}, 503, {"retry-after": "1"})
+        await (error if crowded else app)(scope, receive, send)
+
+    server = uvicorn.Server(
         uvicorn.Config(
-            app,
+            limited,
             http="h11",  # answers a large head and a broken one with 400
             headers=HEADERS,
-            limit_concurrency=limits.connections + 1,
             ws="none",
             lifespan="on",
             loop="asyncio",
@@ -62,6 +71,7 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             h11_max_incomplete_event_size=LARGEST_HEAD,
         )
     )
+    return server
 
 
 def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
