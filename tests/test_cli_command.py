@@ -21,7 +21,6 @@ from nmt.cli import COMMANDS
 from nmt.cli.command import Command
 from nmt.cli.files import Output
 from nmt.cli.options import EXAMPLES, SHARED, Device, InputFile, Value, docstring, options_of
-from nmt.cli.report import main as report
 from nmt.cli.train import main as train
 from nmt.cli.translate import main as translate
 from nmt.config.schema import Decoding
@@ -84,21 +83,16 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"nmt-attention {__version__}\n"
 
 
-def test_a_wrong_option_is_one_line_that_names_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_option_is_one_line_that_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     for words, problem in {
         "--modle run": "the following arguments are required: --model; --modle: nearest: --model",
         "--model run --beam-sise=3": "unrecognized arguments: --beam-sise=3; --beam-sise: nearest: --beam-size",
         "--model run --zzz": "unrecognized arguments: --zzz",
-        f"{tmp_path}": f"the following arguments are required: --model; write --model {tmp_path}",
     }.items():
         assert translate(words.split()) == 2
         assert capsys.readouterr().err == f"nmt-translate: error: {problem}; nmt-translate --help lists the options\n"
     assert train(["--learning-rate", "3"]) == 2
     assert "; --learning-rate: write --set training.optimizer.learning_rate=VALUE; " in capsys.readouterr().err
-    assert train(["--model", "run"]) == 2
-    assert "unrecognized arguments: --model run; nmt-train --help" in capsys.readouterr().err
-    assert report(["--model", "run", "--output", "page.html"]) == 2
-    assert "--model; give RUN_OR_EXPERIMENT without --model; " in capsys.readouterr().err
 
 
 def test_the_user_names_modules_to_import(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

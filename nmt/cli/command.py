@@ -7,7 +7,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from nmt import __version__
@@ -102,11 +101,6 @@ class Parser(argparse.ArgumentParser):
         known = self._option_string_actions
         unknown = [word for word in named if word != "--" and word not in known]
         hints = [f"{word}: {hint}" for word in unknown for hint in self._settings(word) or nearest(word, known)]
-        if "--model" in unknown:  # of the other commands
-            places = " ".join(str(action.metavar) for action in self._actions if not action.option_strings)
-            hints = [f"give {places} without --model"] if places else []
-        elif "--model" in self._option_string_actions and "--model" not in self._given:
-            hints += [f"write --model {run}" for run in self._given[:1] if Path(run).is_dir()]
         problem = "; ".join([message, *hints, f"{self.prog} --help lists the options"])
         self.exit(FAILED, f"{self.prog}: error: {problem}\n")
 

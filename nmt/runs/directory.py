@@ -126,9 +126,8 @@ class RunDirectory(Checkpoints):
     @property
     def _parts(self) -> tuple[Path, ...]:
         """Everything that belongs to a run."""
-        files = (self.config, self.metrics, self.samples, self.film, self.data_report, self.manifest)
-        results = (self.test_hypotheses, self.test_scores, self.confidence, self.confidence.with_suffix(".png"))
-        return (self.checkpoints, self.tokenizer, self.tensorboard, *files, *results)
+        named = (part for part in vars(self).values() if part != self.path)
+        return (*named, self.confidence.with_suffix(".png"))
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
