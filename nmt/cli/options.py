@@ -149,7 +149,7 @@ class Option(NamedTuple):
         if self.annotation is bool:
             how |= {"action": "store_true"}
         elif words := choices(self.annotation):
-            how |= {"choices": words, "metavar": None if get_origin(self.annotation) is Literal else value.metavar}
+            how |= {"choices": words}
         else:
             how |= {"type": reader(self.annotation), "metavar": value.metavar}
         if self.many:
