@@ -12,7 +12,7 @@ from nmt.config import Config, load_run_config
 from nmt.config.loading import is_run
 from nmt.config.schema import Section
 from nmt.data.corpus import decode_lines, read_lines, require_readable, unreadable
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, of_key, tried
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
 from nmt.files import why_unwritable
 
 if TYPE_CHECKING:
@@ -106,16 +106,20 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
 
 
 def look_at_corpora(config: Config) -> None:
-    """Raise the error of a corpus, tokenizer or gold alignment of a configuration that is missing or unreadable."""
-    data = config.data
+    """Raise DataError with every file of a corpus, tokenizer or gold alignment that is missing or unreadable."""
+    data, problems = config.data, list[str]()
     sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
     sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
     sections["evaluation.gold"] = config.evaluation.gold
     for name, section in sections.items():
         for key in ("source", "target", "tsv", "jsonl", "links"):
             if isinstance(path := getattr(section, key, None), str):
-                with of_key(f"{name}.links" if key == "links" else name):
+                try:
                     require_readable(path)
+                except DataError as error:
+                    problems += [f"{name}{'.links' * (key == 'links')}: {problem}" for problem in error.problems]
+    if problems:
+        raise DataError(*problems)
 
 
 # --- lines in ---------------------------------------------------------------------------------------------------------

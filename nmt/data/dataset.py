@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokenizer, Mix
 from nmt.cores import cores
-from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, files_of, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
-from nmt.errors import DataError, NmtError, of_key, tried
+from nmt.errors import DataError, NmtError, of_key
 from nmt.files import why_unwritable, write_json
 from nmt.messages import Say, counted, silent
 
@@ -89,9 +89,6 @@ def _splits(data: Data) -> dict[str, dict[str, AnyCorpus]]:
 def _digests(data: Data) -> Digests:
     digests = {}
     corpora = {key: corpus for split in _splits(data).values() for key, corpus in split.items()}
-    files = [(key, path) for key, corpus in corpora.items() for path in (*files_of(corpus), corpus.links) if path]
-    if missing := [f"data.{key}: {path}: no such file{tried(path)}" for key, path in files if not Path(path).exists()]:
-        raise DataError(*missing)
     for key, corpus in counted(corpora.items(), "reading the corpora", len(corpora), "corpora"):
         with of_key(f"data.{key}"):
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
