@@ -117,7 +117,7 @@ class Filter(Section):
     max_ratio: Annotated[float, Field(gt=1)] | None = None
     """Maximum number of words of the longer side per word of the shorter."""
     copies: bool = False
-    """Drop pairs whose sides differ in case and space at most."""
+    """Drop pairs whose sides are equal but for case and spaces."""
     duplicates: bool = False
     """Drop pairs that repeat an earlier pair of the same corpus."""
 
