@@ -51,7 +51,7 @@ def test_the_four_files(tmp_path: Path) -> None:
     assert numbers["signature"] == SCORES["bleu"].signature
     assert numbers["interval"] == {"level": 0.95, "method": "percentile bootstrap", "resamples": 1000, "seed": 1}
     assert numbers["comparisons"] == [asdict(each) for each in CURVE.comparisons]
-    assert numbers["systems"]["RNNsearch-10"]["chrF"] == {"score": 55.5, "signature": "c"}
+    assert numbers["systems"]["RNNsearch-10"]["chrf"] == {"score": 55.5, "signature": "c"}
     assert tuple(numbers["systems"]["RNNsearch-00"]["by_length"][0]) == COLUMNS
 
 

@@ -183,7 +183,7 @@ def test_a_registered_metric_is_in_every_part_of_a_run_and_on_the_page(folder: P
     assert [each["words"] for each in metrics if each["split"] in ("validation", "test")]
     validations = [each for each in metrics if each["split"] == "validation"]
     assert best_validation(metrics)["words"] == min(each["words"] for each in validations), "fewer is better"
-    assert json.loads((run / "test.scores.json").read_text("utf-8"))["number of words"]["score"] > 0
+    assert json.loads((run / "test.scores.json").read_text("utf-8"))["words"]["score"] > 0
     assert made[1]["systems"][0]["scores"]["words"]["split"] == "test"
     assert made[1]["sentences"][0]["systems"]["none"]["scores"]["number of words"] >= 0
     assert '<th scope="col">number of words</th>' in made[0] and "<dd>How many words there are.</dd>" in made[0]
