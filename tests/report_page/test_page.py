@@ -53,6 +53,11 @@ def test_hostile_text_stays_text(page: Page, path: Path) -> None:
     assert HEADS in page.texts("section[data-panel=overview] tbody th")
 
 
+def test_figures_are_drawn(page: Page, path: Path) -> None:
+    page.open(path, "#length")
+    assert page.js("const [image] = document.images; return image.decode().then(() => image.naturalWidth)") == 40
+
+
 def test_overview_length_and_training_are_there_without_javascript(page: Page, path: Path) -> None:
     page.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
@@ -68,7 +73,6 @@ def test_overview_length_and_training_are_there_without_javascript(page: Page, p
     overview = page.text("section[data-panel=overview]")
     assert "tok:13a" in overview and REPORT.findings[0] in overview
     assert REPORT.sentences[3].source in overview
-    assert page.js("return [...document.images].map((image) => image.naturalWidth)") == [40]
     assert "Samples over time" in page.text("section[data-panel=training]")
     assert page.texts("details.terms dt code") == ["</s>"]
 

@@ -1,17 +1,14 @@
 """The records of a report, and its page: one HTML file that loads nothing.
 
-Style and script are inlined; a content security policy allows these two and nothing else. The data are JSON and files
-of the engine, compressed and in characters that are no markup; the template escapes all other text.
+Style and script are inlined; a content security policy allows these two and nothing else. The data are JSON, files
+of the engine and figures, compressed and in characters that are no markup; the template escapes all other text.
 """
 
 import gzip
 import json
-import re
-import string
 from dataclasses import asdict, dataclass
 from os.path import commonprefix
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -147,7 +144,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"duration": duration, "address": address}
+    environment.filters |= {"duration": duration, "packed": packed}
     ends = [
         row[end] for each in report.systems for row in each.scores.values() for end in ("low", "high") if end in row
     ]
@@ -155,23 +152,16 @@ def render(report: Report) -> str:
         csp=policy(style, script, "img-src data:"),
         style=Markup(style),
         script=Markup(script),
-        data=[Markup(seven_bits(gzip.compress(each, mtime=0))) for each in contents(report)],
+        data=contents(report),
         report=report,
         lowest=min(ends, default=0.0),
         span=max(max(ends, default=0.0) - min(ends, default=0.0), 0.1),
     )
 
 
-def address(svg: bytes) -> Markup:
-    """Return an address that is a drawing, for an attribute in single quotes, which base64 would make a third longer.
-
-    Its coordinates keep two decimals, its groups no names.
-    """
-    text = svg.decode().replace("\n", " ")
-    for spare, kept in ((r"(\.\d\d)\d+", r"\1"), (r"(?<=[:;]) ", ""), (r'(?<=<g) id="\w*"', "")):
-        text = re.sub(f"{spare}(?=[^<>]*>)", kept, text)
-    plain = string.printable.translate(dict.fromkeys(b"#%&'<"))
-    return Markup(f"data:image/svg+xml,{quote(text, safe=plain)}")
+def packed(content: bytes) -> Markup:
+    """Compress by gzip, and write as characters that are no markup."""
+    return Markup(seven_bits(gzip.compress(content, mtime=0)))
 
 
 def contents(report: Report) -> list[bytes]:

@@ -89,6 +89,10 @@ async function start() {
     document.title = [headingOf(state).textContent, about, report.title].filter(Boolean).join(" · ");
   }
 
+  for (const image of document.querySelectorAll("img")) {
+    const svg = await unpacked(String(image.dataset.part)).text();
+    image.src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  }
   all("nav")[0].hidden = false;
   show(place.state);
   let frame = 0;
