@@ -34,7 +34,7 @@ class Decoding(Section):
     to: Text | None = None
     """Tag of a training corpus, such as <2de>, that is put before each line without one; null: none."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
-    """Number of pieces in a row that may not repeat in a translation (Paulus et al. 2018); 0: any may."""
+    """Number of pieces in a row that may not repeat in a translation (Paulus et al. 2018); 0: no limit."""
 
     def contradictions(self) -> Iterator[Problem]:
         """Find a least length beyond the greatest."""
