@@ -20,7 +20,7 @@ from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
 
-STEPS, FEWER_STEPS = 1400, 540
+STEPS, FEWER_STEPS = 1400, 400
 """Into which the root mean square of a matrix is divided, without and with translations that show what rounding
 changes. With the second, a page of three systems of the demo is smaller than 6 MB."""
 SMALL = 1_000_000
