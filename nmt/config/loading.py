@@ -27,6 +27,8 @@ MOST_RUNS = 6
 """Runs that a message names."""
 LARGEST_YAML = 1 << 15
 """Bytes of a file; configurations have a tenth of it."""
+DEFAULTS = {"training.optimizer": "adam", "training.schedule": "constant"}
+"""What takes the place of parts whose module is not imported, where only training needs them."""
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -61,10 +63,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     raise ConfigError(*map(one_line, problems))
 
 
-def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, resume: bool = False) -> Config:
+def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, exact: bool = False) -> Config:
     """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
-    Unless it is to ``resume``, an optimizer or schedule of a module that is not imported is replaced by the default.
+    Unless it must be ``exact``, DEFAULTS replace an optimizer or schedule of a module that is not imported.
     Raises CheckpointError without a run directory, FileError for a pipe, a device or a link out of it.
     """
     path = Path(run) / "config.yaml"
@@ -81,9 +83,11 @@ def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, resume: b
     try:
         return load_config(path, overrides)
     except ConfigError as error:
-        if resume or "NMT_IMPORT" not in str(error):
+        own = [problem for problem in error.problems if "NMT_IMPORT" in problem]
+        unknown = [key for key in DEFAULTS if any(each.startswith(f"{path}: {key}.type: ") for each in own)]
+        if exact or not unknown:
             raise
-        return load_config(path, [*overrides, "training.optimizer=adam", "training.schedule=constant"])
+        return load_config(path, [*overrides, *(f"{key}={DEFAULTS[key]}" for key in unknown)])
 
 
 def is_run(folder: Path) -> bool:

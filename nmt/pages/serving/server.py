@@ -52,8 +52,9 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         crowded = scope["type"] == "http" and len(server.server_state.connections) > limits.connections
-        error = JSONResponse({"error": "too many connections; try again later"}, 503, {"retry-after": "1"})
-        await (error if crowded else app)(scope, receive, send)
+        problem = {"error": "too many connections; try again later"}
+        answer = JSONResponse(problem, 503, {"retry-after": "1"}) if crowded else app
+        await answer(scope, receive, send)
 
     server = uvicorn.Server(
         uvicorn.Config(
