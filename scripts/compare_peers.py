@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 import sentencepiece
 from pydantic import Field
 
-from machine import commit, machine
+from machine import commit, machine, provenance
 from nmt.cli.command import Command
+from nmt.cli.options import OutputFile
 from nmt.cli.terminal import say
 from nmt.data.corpus import read_lines
 from nmt.errors import DataError
@@ -23,7 +24,7 @@ from peers.processes import matches, run
 from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit
 
 Count = Annotated[int, Field(ge=1)]
-Name = Literal["nmt", "nmt-fp32", "joeynmt", "eole"]
+Name = Literal["nmt", "nmt-fp32", "nmt-eole", "joeynmt", "eole"]
 GOAL = 30.0
 """BLEU on the validation set, of the time to it."""
 PIECES = 8000
@@ -87,12 +88,13 @@ def compare_peers(
     updates: Count = 1500,
     threads: Count = 2,
     minutes: Count = 60,
+    json: OutputFile | None = None,
 ) -> None:
     """Compare this toolkit with others that train recurrent translation: JoeyNMT and Eole.
 
     Each is installed into an environment of its own. All train the same network on Multi30k, German to English, with
     the same text, subwords, batches and schedule, as closely as their options allow (scripts/peers/toolkits.py), and
-    translate test2016.
+    translate test2016. nmt-eole is this toolkit with the network that Eole's options allow, in fp32.
 
     Results are kept in the folder, and a command that is repeated goes on where it stopped; name another folder for
     another corpus, time limit or run. Measure on an idle machine.
@@ -104,6 +106,7 @@ def compare_peers(
         updates: updates of training
         threads: threads of each toolkit
         minutes: longest time of a training
+        json: also write the results to this file, as JSON
 
     examples:
       scripts/compare_peers.py --only joeynmt --minutes 30
@@ -111,14 +114,17 @@ def compare_peers(
     place = Path(folder).absolute()
     task = place / "task"
     write_task(task, Path(data))
-    rows = []
+    rows, results = [], {}
     for name in only or TOOLKITS:
         work = prepared(TOOLKITS[name], place / name)
         trained = train(TOOLKITS[name], work, updates, threads, 60.0 * minutes)
         speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
         rows.append(row(name, trained, *speeds))
+        results[name] = {"training": asdict(trained), "translation": [asdict(speed) for speed in speeds]}
     print(markdown(rows))
     print(f"\n{threads} threads; {machine()}")
+    if json:
+        write_json(Path(json), provenance(" ".join(sys.argv)) | {"threads": str(threads), "results": results})
 
 
 main = Command(compare_peers, "compare_peers.py")

@@ -10,7 +10,8 @@ import re
 import string
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -49,6 +50,13 @@ class Toolkit(ABC):
 # --- this toolkit -----------------------------------------------------------------------------------------------------
 
 
+EOLES_NETWORK: Mapping[str, int | str] = {
+    "model.encoder.hidden": 256,
+    "model.attention": "{type: luong, score: {type: concat, hidden: 512}, input_feeding: true}",
+}
+"""What Eole computes: an encoder half as wide, and Luong's decoder; its readout has no tanh."""
+
+
 @dataclass(frozen=True)
 class Nmt(Toolkit):
     """This toolkit, trained in a precision; ``auto`` translates in bf16."""
@@ -56,10 +64,13 @@ class Nmt(Toolkit):
     rate = re.compile(r"training: .* ([\d,]+) tokens/s")
     bleu = re.compile(r"^validation(?: +[\d.,]+){4} +([\d.]+) ")
     precision: str
+    network: Mapping[str, int | str] = field(default_factory=dict)
+    """Options that differ from the reference configuration."""
 
     def training(self, work: Path, updates: int, threads: int) -> Command:
         """``nmt-train``."""
         settings: dict[str, str | int] = {"output": "run", "precision": self.precision, "threads": threads}
+        settings |= self.network
         settings |= {"training.updates": updates, "training.validation.every": EVERY}
         for part, name in (("train", "train"), ("validation", "val"), ("test", "test2016")):
             settings[f"data.{part}"] = f"{{source: ../task/{name}.de, target: ../task/{name}.en}}"
@@ -125,6 +136,7 @@ class Eole(Toolkit):
 TOOLKITS: dict[str, Toolkit] = {
     "nmt": Nmt("auto"),
     "nmt-fp32": Nmt("fp32"),
+    "nmt-eole": Nmt("fp32", EOLES_NETWORK),
     "joeynmt": JoeyNMT(),
     "eole": Eole(),
 }
