@@ -145,8 +145,8 @@ format: $(TOOLS) ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-clean: ## remove the demo and what tools leave behind; your own runs stay
-	rm -rf $(DEMO) data/demo build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## remove runs/demo, the demo corpora and what tools leave behind; other runs stay
+	rm -rf runs/demo data/demo data/demo-short build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove the virtual environment

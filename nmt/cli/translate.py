@@ -64,7 +64,8 @@ def translate(
         output: translations, one per line (default: standard output)
         n_best: write N lines for each line of input, best first; missing hypotheses give empty lines with score -inf
         scores: put the score (log-probability divided by length penalty) and a tab before each translation
-        confidence: put before each translation the probability that it is good (chrF of at least 50), and a tab
+        confidence: after nmt-evaluate --calibrate, put before each translation the probability that it is good (chrF
+            of at least 50), and a tab
         alignments: write word alignments: i-j joins source word i and target word j, from 0
         attention: write attention weights, one JSON object per line
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
