@@ -13,7 +13,7 @@ from torch import Tensor
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, training_batches
 from nmt.data.dataset import PreparedData
-from nmt.device import FORMATS, format_of, name_of, out_of_memory, timed
+from nmt.device import FORMATS, format_of, name_of, out_of_memory, release_freed_memory, timed
 from nmt.messages import Caution, Say, progress_bar
 from nmt.model import Seq2Seq
 from nmt.training.gradients import filled_up, gradients_on
@@ -79,7 +79,7 @@ class Trial:
                 seconds = min(seconds, timed(partial(one_step, batch), device))
         values = {"the loss": found[-1] / tokens}
         values |= {f"the gradient of {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
-        return {name: each.detach().double() for name, each in values.items()}, seconds
+        return {name: each.detach() for name, each in values.items()}, seconds
 
     def disagreement(self, machine: Machine) -> str | None:
         """Compare the fast kernels, in fp32, which shows small mistakes, and in the precision of training, with the
@@ -94,6 +94,7 @@ class Trial:
 
 def judge(exact: Values, found: Values, precision: torch.dtype) -> str | None:
     """Return the first value whose error is beyond the tolerance; None if all are close."""
+    exact = {name: value.double() for name, value in exact.items()}
     whole = torch.stack([value.norm() for value in exact.values()]).norm()
     for name, value in exact.items():
         error = float((found.get(name, 0.0) - value).norm() / torch.maximum(value.norm(), SMALL * whole))
@@ -114,7 +115,8 @@ def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], tria
     if name == "auto" and begun.get("device") == name_of(machine.device):
         machine = replace(machine, precision=FORMATS.get(begun.get("precision", ""), machine.precision))
     elif name == "auto" and machine.precision == BF16 and machine.device.type == "cpu":
-        (_, fp32), (_, bf16) = (trial.step(replace(machine, precision=precision)) for precision in (FP32, BF16))
+        fp32, bf16 = (trial.step(replace(machine, precision=precision))[1] for precision in (FP32, BF16))
+        release_freed_memory()  # of both networks: training does not fit into their gaps
         machine = replace(machine, precision=BF16 if fp32 > MARGIN * bf16 else FP32)
         measured = f", by measurement: a training step takes {fp32:.3f} s in fp32, {bf16:.3f} s in bf16"
     if name == "auto" and machine.world.any(machine.precision == FP32):
