@@ -40,8 +40,8 @@ def evaluate(
         reference: raw reference translations
         model: run directory that translates the source; this or --hypotheses is required
         hypotheses: translations of the source, one per line; this or --model is required
-        calibrate: write RUN/confidence.json, for nmt-translate --confidence with the same search, and a diagram,
-            RUN/confidence.png
+        calibrate: write RUN/confidence.json, which nmt-translate --confidence reads (use the same decoding options in
+            both), and a diagram, RUN/confidence.png
         json: also write the scores to this file
 
     examples:

@@ -189,7 +189,7 @@ class ScoredAttention(Attention):
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
     hard: AnyEstimator | None = None
-    """Let each word depend on one source position, trained with this estimator; null: soft attention."""
+    """Estimator that trains hard attention, in which each word depends on one source position; null: soft attention."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""

@@ -38,7 +38,7 @@ class AdamW(Adam):
 
     type: Literal["adamw"]  # type: ignore[assignment]
     weight_decay: NotNegative = 0.01
-    """Share by which an update shrinks the weights."""
+    """An update first multiplies the weights by 1 - learning rate × this."""
 
 
 @OPTIMIZERS.register
