@@ -98,7 +98,7 @@ def digest(path: Path) -> str:
 
 
 def fingerprint(path: Path) -> tuple[int, ...] | None:
-    """What changes with the content of a file or directory; None if there is none."""
+    """A value that changes with the content of a file or directory; None if there is none."""
     with suppress(OSError):
         found = path.stat()
         return found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns

@@ -348,3 +348,6 @@ def test_counters_between_the_renames_of_a_save_are_those_of_previous(tmp_path: 
     (tmp_path / "checkpoints" / "previous").mkdir(parents=True)
     write_json(tmp_path / "checkpoints" / "previous" / "training.json", {"update": 7})
     assert last_progress(tmp_path) == {"update": 7}
+    for content in (3, [1], ["abc"], None):
+        write_json(tmp_path / "checkpoints" / "previous" / "training.json", content)
+        assert last_progress(tmp_path) == {}

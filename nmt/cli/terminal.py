@@ -1,4 +1,4 @@
-"""What a person at a terminal sees, and how Ctrl-C stops: messages, progress and stop requests.
+"""The terminal: messages, progress, and stop requests by Ctrl-C.
 
 All of it goes to standard error. Progress is a bar at a terminal, and dated lines elsewhere.
 """

@@ -27,8 +27,8 @@ MOST_RUNS = 6
 """Runs that a message names."""
 LARGEST_YAML = 1 << 15
 """Bytes of a file; configurations have a tenth of it."""
-DEFAULTS = {"training.optimizer": "adam", "training.schedule": "constant"}
-"""What takes the place of parts whose module is not imported, where only training needs them."""
+ONLY_TRAINING = ("training.optimizer", "training.schedule")
+"""Parts that only training needs: elsewhere defaults replace those whose module is not imported."""
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -66,7 +66,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, exact: bool = False) -> Config:
     """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
-    Unless it must be ``exact``, DEFAULTS replace an optimizer or schedule of a module that is not imported.
+    Unless it must be ``exact``, defaults replace an optimizer or schedule of a module that is not imported.
     Raises CheckpointError without a run directory, FileError for a pipe, a device or a link out of it.
     """
     path = Path(run) / "config.yaml"
@@ -84,10 +84,10 @@ def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, exact: bo
         return load_config(path, overrides)
     except ConfigError as error:
         own = [problem for problem in error.problems if "NMT_IMPORT" in problem]
-        unknown = [key for key in DEFAULTS if any(each.startswith(f"{path}: {key}.type: ") for each in own)]
+        unknown = [key for key in ONLY_TRAINING if any(each.startswith(f"{path}: {key}.type: ") for each in own)]
         if exact or not unknown:
             raise
-        return load_config(path, [*overrides, *(f"{key}={DEFAULTS[key]}" for key in unknown)])
+        return load_config(path, [*overrides, *(f"{key}={{}}" for key in unknown)])
 
 
 def is_run(folder: Path) -> bool:

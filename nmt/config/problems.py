@@ -31,7 +31,7 @@ WANTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
 }
-"""What would be right, for pydantic's types of errors."""
+"""The right values, for pydantic's types of errors."""
 
 # --- the keys of the schema -------------------------------------------------------------------------------------------
 

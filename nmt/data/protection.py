@@ -36,7 +36,7 @@ class Hidden:
 
     texts: Sequence[str]
     spans: Mapping[str, str] = field(default_factory=dict)
-    """What each placeholder stands for."""
+    """The span behind each placeholder."""
     differ: bool = False
     """Whether the two sides of a pair have different spans; then they keep them."""
 

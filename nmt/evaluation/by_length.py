@@ -54,7 +54,7 @@ class SystemScores:
 
     name: str
     scores: Mapping[str, Score]
-    """Of the whole test set, by the name of the metric."""
+    """Scores of the whole test set, by the name of the metric."""
     rows: tuple[LengthRow, ...]
     statistics: Integers = field(repr=False, compare=False)
     """Sufficient statistics of BLEU, (seeds, sentences, STATISTICS), which comparisons resample."""
@@ -111,15 +111,15 @@ class Scoring:
 
     references: Sequence[str]
     tokenizer: BleuTokenizer
-    """Of BLEU."""
+    """The tokenizer of BLEU."""
     source_unit: Unit
     reference_unit: Unit
     lengths: Integers
-    """Of the sources, (N,)."""
+    """Lengths of the sources, (N,)."""
     edges: Sequence[int]
     """The largest length of each bin, ascending; longer sentences form one more bin."""
     resamples: int
-    """Of the bootstrap."""
+    """Number of bootstrap resamples."""
 
     @cached_property
     def bins(self) -> dict[int, Bin]:

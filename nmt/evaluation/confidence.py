@@ -19,7 +19,7 @@ GOOD = 50.0
 FEWEST = 10
 """Least number of good translations, and of others."""
 BINS = 10
-"""Of the probabilities from 0 to 1, equally wide."""
+"""Bins of the probabilities from 0 to 1, equally wide."""
 Flags = npt.NDArray[np.bool_]
 
 

@@ -51,7 +51,7 @@ class Evidence:
     loss: float | None = None
     """Negative log-likelihood in nats per real target token, without label smoothing."""
     alignment_error_rate: float | None = None
-    """Of the attention, if there are gold links."""
+    """The alignment error rate of the attention, if there are gold links."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Metric:
 
     @property
     def meaning(self) -> str:
-        """What a value says and which is perfect, for readers of a page: the docstring of ``compute``."""
+        """The meaning of a value and the perfect one, for readers of a page: the docstring of ``compute``."""
         return inspect.getdoc(self.compute) or ""
 
     def merit(self, value: float) -> float:

@@ -29,7 +29,7 @@ class LengthCurve:
 
     systems: tuple[SystemScores, ...]
     about: About
-    """What the caption says: test set, runs, bins."""
+    """The content of the caption: test set, runs, bins."""
     comparisons: tuple[Comparison, ...] = ()
     """Differences in every bin, between systems that are trained enough to be compared."""
     overall: tuple[Comparison, ...] = ()
@@ -141,7 +141,7 @@ class Diagnoses:
     systems: Sequence[Diagnosis]
     about: About
     unit: Unit
-    """Of the target language."""
+    """The unit of length in the target language."""
 
     def write(self, stem: str | Path) -> list[Path]:
         """Write the figures ``stem``.recall, .probability, .attention and .failures, each as .png and .svg, and their

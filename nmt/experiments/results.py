@@ -1,4 +1,4 @@
-"""What finished runs give: translations of the test sets, and from these scores, figures and a table.
+"""The results of finished runs: translations of the test sets, and from these scores, figures and a table.
 
 Translations are kept as long as the model, the source and the search are the same. Everything else is computed from
 them at each call.

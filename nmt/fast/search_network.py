@@ -57,7 +57,7 @@ LARGEST_LOOKUP = 1 << 25
 
 
 class FastSearch(Searchable[RecurrentState]):
-    """What search asks of a network, for inference alone.
+    """A network as search needs it, for inference only.
 
     A subclass sets ``from_context``, (..., C) -> (..., P): all that reads a context, except for the attention.
 

@@ -90,7 +90,7 @@ class Maxout(nn.Module):
 
 
 class Unread(nn.Module):
-    """What a layer makes of a context that has no units: zero."""
+    """Stands for a layer that reads a context without units: its output is zero."""
 
     def forward(self, context: Tensor) -> Tensor:
         """(..., 0) -> a zero that is broadcast."""

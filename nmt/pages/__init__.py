@@ -1,4 +1,4 @@
-"""What a browser shows: the report, and a run behind HTTP. Each page is one file with its style and script."""
+"""Pages for a browser: the report, and a run behind HTTP. Each is one file with its style and script."""
 
 import base64
 import hashlib

@@ -50,7 +50,7 @@ def updates_of_best(records: Iterable[Mapping[str, Any]]) -> tuple[int, ...]:
 def last_progress(run: Path) -> dict[str, Any]:
     """Read the counters of the last checkpoint of a run directory; none if it is unreadable."""
     for name in ("last", "previous"):  # a save renames the one to the other
-        with suppress(NmtError):
+        with suppress(NmtError, TypeError, ValueError):
             return dict(read_json(run / "checkpoints" / name / "training.json"))
     return {}
 
@@ -109,7 +109,7 @@ class Film:
     updates: npt.NDArray[np.int64]
     """(F,), ascending."""
     weights: list[npt.NDArray[np.float16]]
-    """Of each sentence, (F, T, S)."""
+    """Attention weights of each sentence, (F, T, S)."""
 
 
 def read_film(path: Path) -> Film | None:

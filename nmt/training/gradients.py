@@ -203,7 +203,7 @@ class Accumulation:
     def __init__(self, model: nn.Module, machine: Machine, batches: int = 1) -> None:
         self.parameters = list(model.parameters())
         self.averages = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
-        """What a batch changes beside gradients: the moving average of REINFORCE's rewards."""
+        """The tensors that a batch changes beside gradients: the moving average of REINFORCE's rewards."""
         self.world = machine.world
         exact = machine.precision != torch.bfloat16
         self.total: Tensor | None = None

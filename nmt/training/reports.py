@@ -1,4 +1,4 @@
-"""What training writes and says: the log of a run, progress, and the description of the run before it."""
+"""The output of training: the log of a run, progress, and the description of the run before it."""
 
 import json
 import math

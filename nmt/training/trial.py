@@ -116,7 +116,7 @@ def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], tria
         machine = replace(machine, precision=FORMATS.get(begun.get("precision", ""), machine.precision))
     elif name == "auto" and machine.precision == BF16 and machine.device.type == "cpu":
         fp32, bf16 = (trial.step(replace(machine, precision=precision))[1] for precision in (FP32, BF16))
-        release_freed_memory()  # of both networks: training does not fit into their gaps
+        release_freed_memory()  # training does not fit into the gaps that both networks leave
         machine = replace(machine, precision=BF16 if fp32 > MARGIN * bf16 else FP32)
         measured = f", by measurement: a training step takes {fp32:.3f} s in fp32, {bf16:.3f} s in bf16"
     if name == "auto" and machine.world.any(machine.precision == FP32):

@@ -37,7 +37,7 @@ FILMED, LONGEST_FILMED = 5, 40
 
 @dataclass(frozen=True)
 class Measures:
-    """What translations of the validation set are measured by, beside the loss."""
+    """The measures of translations of the validation set, beside the loss."""
 
     bleu_tokenizer: BleuTokenizer
     gold: GoldPairs | None
@@ -120,7 +120,7 @@ class Validator:
     @torch.inference_mode()
     def loss(self, check_stop: CheckStop = never_stop) -> float:
         """Return the negative log-likelihood per real target token."""
-        release_freed_memory()  # of updates: batches for another purpose do not fit into its gaps
+        release_freed_memory()  # what updates have freed lies in pieces that other batches do not fit into
         with evaluating(self.model), autocast(self.machine.device, self.machine.precision):
             sums = in_shares(self.world, self.plan, lambda share: self._losses(share, check_stop))
         losses, tokens = zip(*sums, strict=True)

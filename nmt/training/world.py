@@ -31,7 +31,7 @@ FP32 = torch.float32
 PATIENCE = timedelta(hours=24)
 """How long a process waits for another that prepares data or starts late."""
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun, or another launcher, sets for each process."""
+"""Variables that torchrun, or another launcher, sets for each process."""
 
 
 class World:
@@ -171,7 +171,7 @@ def stop_together(world: World, check_stop: Callable[[], None]) -> None:
 
 
 def _outcome(action: Callable[[], Json]) -> Json:
-    """What an action returns or raises, as JSON."""
+    """The result or the error of an action, as JSON."""
     try:
         return {"value": action()}
     except Stopped:

@@ -1,4 +1,4 @@
-"""What the parts of the ``model`` section have in common, and what they ask about each other."""
+"""The common base of the parts of the ``model`` section, and what they ask about each other."""
 
 from collections.abc import Iterator
 from typing import Literal

@@ -36,7 +36,7 @@ class About:
     resamples: int
     """Number of bootstrap resamples."""
     unit: Unit
-    """Of the source."""
+    """The unit of source length."""
     runs: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """For the files of numbers: the run of each seed, by system; none for a file of translations."""
     untrained: Sequence[str] = ()

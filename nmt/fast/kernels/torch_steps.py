@@ -64,7 +64,7 @@ class GruSteps(Steps):
     candidate: Tensor
     """s', (T, ..., H, B), high"""
     slopes: Tensor
-    """Of s_{t+1} by each pre-activation, (T, ..., 4, H, B), low"""
+    """Derivatives of s_{t+1} by each pre-activation, (T, ..., 4, H, B), low"""
 
     def __init__(self, steps: int, initial: Tensor, low: torch.dtype) -> None:
         super().__init__(steps, initial, low)
@@ -120,9 +120,9 @@ class LstmSteps(Steps):
     slopes: Tensor
     """By each pre-activation, (T, ..., 4, H, B), low: of h_{t+1} by that of o, of c_{t+1} by the others"""
     through: Tensor
-    """Of h_{t+1} by c_{t+1}, (T, ..., H, B), high"""
+    """Derivatives of h_{t+1} by c_{t+1}, (T, ..., H, B), high"""
     direct: Tensor
-    """Of c_{t+1} by c_t, (T, ..., H, B), high"""
+    """Derivatives of c_{t+1} by c_t, (T, ..., H, B), high"""
 
     def __init__(self, steps: int, initial: Tensor, low: torch.dtype, padding: Tensor | None) -> None:
         super().__init__(steps, initial, low)

@@ -144,7 +144,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"duration": duration, "packed": packed}
+    environment.filters |= {"duration": duration, "embedded": embedded}
     ends = [
         row[end] for each in report.systems for row in each.scores.values() for end in ("low", "high") if end in row
     ]
@@ -159,7 +159,7 @@ def render(report: Report) -> str:
     )
 
 
-def packed(content: bytes) -> Markup:
+def embedded(content: bytes) -> Markup:
     """Compress by gzip, and write as characters that are no markup."""
     return Markup(seven_bits(gzip.compress(content, mtime=0)))
 

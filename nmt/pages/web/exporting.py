@@ -81,7 +81,7 @@ def refuse_unknown_pieces(tokenizers: Tokenizers) -> None:
 
 
 def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
-    """What the engine needs of a configuration."""
+    """The part of a configuration that the engine needs."""
     return {
         "source_language": config.data.source_language,
         "target_language": config.data.target_language,

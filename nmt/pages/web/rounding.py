@@ -15,19 +15,19 @@ from nmt.translation.results import Translation
 FINER = ("decoder.attention.", "decoder.combine.")
 """Beginnings of names of matrices whose rounding changes log-probabilities the most: they have four times the steps."""
 LOW = 5
-"""Fewest bits below the upper ones: a code that is made of whole bits wastes a share of few."""
+"""Fewest bits in the lower part: a code of whole bits wastes less where there are more symbols."""
 MOST = 32767
 """Largest multiple of a step."""
 DAMPING = 0.1
-"""Of the mean square gradient, that a column or a row is taken to have in addition to what was seen."""
+"""Share of the mean square gradient that is added to that of each column and row."""
 BATCH_TOKENS = 400
-"""Pieces of either side: of the same sentences, more and smaller batches say more."""
+"""Pieces on either side of a batch: smaller batches give more gradients of the same sentences."""
 BLOCK = 64
 """Columns that are rounded between two matrix products."""
 
 
 class Moments(NamedTuple):
-    """Of the gradients of a matrix (O, I)."""
+    """Moments of the gradients of a matrix (O, I)."""
 
     columns: Tensor
     """Second moments between columns, (I, I)."""
