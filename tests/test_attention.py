@@ -49,6 +49,11 @@ ENERGIES: dict[str, Callable[[Weights, Tensor, Tensor], Tensor]] = {
 """Of one query s (4,) and one annotation h (4,), from the parameters by name; location has none."""
 
 
+def test_every_score_of_the_package_is_checked_here_by_its_formula() -> None:
+    own = {name for name, kind in schema.SCORES.options.items() if kind.__module__ == schema.Score.__module__}
+    assert own == {*SCORES, "coverage"} == {*ENERGIES, "location", "coverage"}  # the last two in tests of their own
+
+
 @pytest.fixture(params=SCORES)
 def attention(request: pytest.FixtureRequest) -> ScoredAttention:
     torch.manual_seed(3)
