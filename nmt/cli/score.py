@@ -19,7 +19,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.translation.forced import ForcedDecoding, Warn
+    from nmt.translation.forced import ForcedDecoding, WarnOfSide
 
 
 def score(
@@ -81,7 +81,7 @@ def score(
 
     place = resolve_device(device)
 
-    def decode(path: str, pairs: Iterator[Pair], warn: "Warn") -> "Iterator[tuple[Pair, ForcedDecoding]]":
+    def decode(path: str, pairs: Iterator[Pair], warn: "WarnOfSide") -> "Iterator[tuple[Pair, ForcedDecoding]]":
         run = load_run(Path(path), place)
         limits = run.config.decoding
         return force(

@@ -30,8 +30,8 @@ from nmt.training.trial import Trial, choose_precision
 from nmt.training.world import set_up
 from nmt.translation.translator import CheckStop
 
-Options = tuple[str, ...]
-"""Options with which ``nmt-train`` finishes a run, beside the configuration."""
+Flags = tuple[str, ...]
+"""Flags with which ``nmt-train`` finishes a run, beside the configuration."""
 
 
 def run_experiment(
@@ -56,7 +56,7 @@ def run_experiment(
     """
     unfinished = remaining_runs(plan, say)
 
-    def train(wanted: Mapping[str, Options], check_stop: CheckStop, said: Collection[str] = ()) -> None:
+    def train(wanted: Mapping[str, Flags], check_stop: CheckStop, said: Collection[str] = ()) -> None:
         started = {}
         for run in plan.runs:
             if run.label in wanted:
@@ -96,13 +96,13 @@ def _end(code: int) -> str:
 # --- what is left to do -----------------------------------------------------------------------------------------------
 
 
-def remaining_runs(plan: Plan, say: Say) -> dict[str, Options]:
+def remaining_runs(plan: Plan, say: Say) -> dict[str, Flags]:
     """Say what is left to do for each run; return the options of those that are not finished, by label.
 
     Looks into the run directories and changes nothing. Raises ConfigError, with all problems, for runs that were begun
     with another configuration or corpus, and for new ones that cannot start from the run that they name.
     """
-    unfinished, problems = dict[str, Options](), dict[str, list[str]]()
+    unfinished, problems = dict[str, Flags](), dict[str, list[str]]()
     for run in plan.runs:
         try:
             options, described = remaining(run)
@@ -121,7 +121,7 @@ def remaining_runs(plan: Plan, say: Say) -> dict[str, Options]:
     return unfinished
 
 
-def remaining(run: Run) -> tuple[Options | None, str]:
+def remaining(run: Run) -> tuple[Flags | None, str]:
     """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people.
 
     Raises ConfigError for a run of another experiment.
@@ -150,7 +150,7 @@ def remaining(run: Run) -> tuple[Options | None, str]:
     return ("--resume",), f"to be resumed after update {progress.update:,}"
 
 
-def _is_new(run: Run, unfinished: Mapping[str, Options]) -> bool:
+def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
     """Whether a run begins anew: it is neither finished nor resumed."""
     return "--resume" not in unfinished.get(run.label, ("--resume",))
 
@@ -158,7 +158,7 @@ def _is_new(run: Run, unfinished: Mapping[str, Options]) -> bool:
 # --- the precision ----------------------------------------------------------------------------------------------------
 
 
-def with_precision(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> dict[str, Options]:
+def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dict[str, Flags]:
     """Add the precision to the options of runs that leave it open, so that all compute in the same.
 
     It is that of the runs that were begun on the same hardware; else it is measured once, and kept in the output
@@ -198,7 +198,7 @@ def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) ->
 # --- the data ---------------------------------------------------------------------------------------------------------
 
 
-def prepare_all(plan: Plan, unfinished: Mapping[str, Options], say: Say) -> set[str]:
+def prepare_all(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> set[str]:
     """Prepare the data of the runs that begin anew, and say once what each of these runs would say about the same data;
     return the lines that were said. Raises the errors of preparation."""
     said = set[str]()

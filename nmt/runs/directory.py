@@ -32,7 +32,7 @@ from nmt.runs.checkpoints import Checkpoints
 if TYPE_CHECKING:  # SentencePiece and NumPy are slow to import
     from nmt.data.tokenizer import Tokenizers
 
-MOST_NAMED = 3
+MOST_FILES = 3
 """The number of files that a message names."""
 
 
@@ -144,7 +144,7 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
         )
     run.refuse_links()
     if not run.exists and run.foreign:
-        found = ", ".join(run.foreign[:MOST_NAMED]) + (", ..." if len(run.foreign) > MOST_NAMED else "")
+        found = ", ".join(run.foreign[:MOST_FILES]) + (", ..." if len(run.foreign) > MOST_FILES else "")
         raise ConfigError(f"output: {run.path} holds other files ({found}); name a new or empty directory")
     if run.exists and not (resume or overwrite):
         with run.locked(lambda _: None):  # do not suggest to replace a run that is in training

@@ -22,7 +22,7 @@ from nmt.model.transformer import sinusoids
 from nmt.runs.loading import load_run
 
 VERSION, SPECIFICATION, REVISION = 6, "TransformerSpec", 7
-FORMATS = ("float32", "int8", "int16")
+TYPES = ("float32", "int8", "int16")
 """Number formats, in the order of their codes."""
 POSITIONS = 2048
 """Positions of the table of sines and cosines; CTranslate2 refuses longer sentences."""
@@ -103,7 +103,7 @@ def binary(tensors: Tensors) -> bytes:
             continue
         content = tensor.tobytes()
         parts += [_text(name), struct.pack(f"<B{tensor.ndim}I", tensor.ndim, *tensor.shape)]
-        parts += [struct.pack("<BI", FORMATS.index(tensor.dtype.name), len(content)), content]
+        parts += [struct.pack("<BI", TYPES.index(tensor.dtype.name), len(content)), content]
     begin = struct.pack("<I", VERSION) + _text(SPECIFICATION) + struct.pack("<II", REVISION, len(stored))
     return b"".join([begin, *parts, struct.pack("<I", len(aliases) // 2), *aliases])
 

@@ -19,7 +19,7 @@ from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, window
 BATCH_TOKENS = 4096
 """Pieces of either side of a batch, padding included, unless told otherwise: a batch has the probabilities of the whole
 vocabulary at each of them."""
-Warn = Callable[[str, int, str], None]
+WarnOfSide = Callable[[str, int, str], None]
 """Receives a side, ``source`` or ``target``, the number of a pair, from 1, and what is wrong with that side of it."""
 
 
@@ -63,7 +63,7 @@ def force(
     max_target: int = 1000,
     batch_tokens: int = BATCH_TOKENS,
     keep_attention: bool = True,
-    warn: Warn = silent,
+    warn: WarnOfSide = silent,
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
@@ -93,7 +93,7 @@ def force(
 
 
 def _encoded(
-    side: str, tokenizer: Tokenizer, texts: Sequence[str], most: int, first: int, warn: Warn
+    side: str, tokenizer: Tokenizer, texts: Sequence[str], most: int, first: int, warn: WarnOfSide
 ) -> list[list[int]]:
     encoded = tokenizer.encode_first(texts, most)
     for number, (_, cut) in enumerate(encoded, first):
