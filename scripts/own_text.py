@@ -1,10 +1,10 @@
-"""Measure what comes through a translation into French of sentences of the demo language, spans and markup; how
+"""Measure what comes through a translation into French of sentences of the demo language, spans, terms and markup; how
 reliable the confidence of a run is; one system of two languages beside two systems."""
 
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
@@ -13,8 +13,10 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from demo_language.corpus import LENGTHS, draw
+from demo_language.corpus import LENGTHS, draw, forms
 from demo_language.generator import Generator
+from demo_language.lexicon import NOUNS
+from demo_language.morphology import Noun
 from demo_language.phrase import Sentence
 from machine import provenance
 from nmt.cli.command import Command
@@ -22,10 +24,11 @@ from nmt.cli.options import OutputFile, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.data.corpus import read_pairs
+from nmt.data.glossary import Glossary
 from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
 from nmt.evaluation.metrics import bleu_of, sentence_scores
 from nmt.experiments.evaluation import evaluate
-from nmt.files import write_json
+from nmt.files import read_json, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.markup import translate_marked, without_tags
 from nmt.translation.results import Translation
@@ -44,24 +47,31 @@ SPANS = (
 MULTI30K = "data/downloads/multi30k"
 MOST_WORDS = 4
 """English words between tags."""
+RENAMED = 4
+"""One noun in so many is a term."""
 
 
 def measure(
-    run: RunPath,
     *,
-    plain: RunPath,
-    calibrated: RunPath,
-    languages: Annotated[str, Value("DIR")],
+    protected: RunPath | None = None,
+    plain: RunPath | None = None,
+    terms: RunPath | None = None,
+    untaught: RunPath | None = None,
+    calibrated: RunPath | None = None,
+    languages: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
     """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without;
-    how reliable the confidence of a run is; BLEU of one system of two languages and of two systems.
+    how many terms of a glossary; how reliable the confidence of a run is; BLEU of one system of two languages and of
+    two systems. What the given runs do not measure stays in the file.
 
     Args:
-        run: run directory of nmt-train on the demo language, with data.protect
+        protected: run directory of nmt-train on the demo language, with data.protect
         plain: run directory of the same system without data.protect
+        terms: run directory of nmt-train on the demo language, with its terms.tsv as data.glossary
+        untaught: run directory of the same system without data.glossary
         calibrated: any run with a confidence, which its data.test tries
         languages: directory of runs on Multi30k: de-N and fr-N, and both-N with tags, for each seed N
         lines: sentences of each measurement
@@ -71,6 +81,10 @@ def measure(
     examples:
       nmt-train --config configs/demo.yaml --output runs/protected --set training.validation.every=200 data.test=null
         'data.protect=[url, email, braces, tag, number]'
+      nmt-train --config configs/demo.yaml --output runs/untaught --set training.validation.every=400 data.test=null
+        tokenizer.shared=true model.embeddings.tie=all training.updates=1600
+      nmt-train --config configs/demo.yaml --output runs/terms --set training.validation.every=400 data.test=null
+        tokenizer.shared=true model.embeddings.tie=all training.updates=UPDATES data.glossary.file=data/demo/terms.tsv
       nmt-train --config configs/multi30k.yaml --output runs/luong-general
         --set 'model.attention={type: luong, score: general}' model.embeddings.size=128
         'model.dropout={embedding: 0.2, annotation: 0.2, readout: 0.3}'
@@ -90,22 +104,28 @@ def measure(
         'data.corpora={de: {source: train.en.xz, target: train.de.xz, tag: <2de>}, fr: {source: train.en.xz, ...}}'
         'data.train={mix: {de: 1.0, fr: 1.0}}' data.validation.source=runs/languages/val.en
         data.validation.target=runs/languages/val.tgt
-      python scripts/own_text.py runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
-        --languages runs/languages --json docs/figures/own_text.json
+      python scripts/own_text.py --protected runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
+        --languages runs/languages --terms runs/terms --untaught runs/untaught --json docs/figures/own_text.json
     """
-    translator = Translator.load(run)
-    found: dict[str, Any] = {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
-    found["BLEU without spans"] = {
-        "with data.protect": unspanned(translator, lines, seed),
-        "without": unspanned(Translator.load(plain), lines, seed),
-    }
-    found["confidence"] = confidence(calibrated)
-    found["BLEU by language"] = by_language(Path(languages))
+    found: dict[str, dict[str, Any]] = {}
+    if protected and plain:
+        translator = Translator.load(protected)
+        found |= {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
+        found["BLEU without spans"] = {
+            "with data.protect": unspanned(translator, lines, seed),
+            "without": unspanned(Translator.load(plain), lines, seed),
+        }
+    if terms and untaught:
+        found["glossary"] = glossary(Translator.load(terms), Translator.load(untaught), lines, seed)
+    if calibrated:
+        found["confidence"] = confidence(calibrated)
+    if languages:
+        found["BLEU by language"] = by_language(Path(languages))
     say(str(found))
     if json is not None:
-        command = f"python scripts/own_text.py {run} --plain {plain} --calibrated {calibrated} --languages {languages}"
-        command += f" --lines {lines} --seed {seed}"
-        write_json(Path(json), found | provenance(command))
+        origin = provenance(" ".join(["python scripts/own_text.py", *sys.argv[1:]]))
+        kept = read_json(Path(json)) if Path(json).exists() else {}
+        write_json(Path(json), kept | {name: part | origin for name, part in found.items()})
 
 
 main = Command(measure, "own_text.py")
@@ -182,6 +202,64 @@ def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
             found["words to be tagged, or tagged"] += len(tagged | linked)
             found["of these right"] += len(tagged & linked)
     return dict(found)
+
+
+def glossary(translator: Translator, untaught: Translator, lines: int, seed: int) -> dict[str, Any]:
+    """Translate sentences in which some nouns have the names of others, with a glossary that says so; half of the terms
+    were not shown in training.
+
+    A term counts as used as often as translation and reference both have its translation.
+    """
+    names, generator, seen = renamed(seed), Generator(seed), set[str]()
+    tests = list[tuple[str, str, str]]()
+    while len(tests) < lines:
+        (pair,) = draw(generator, 1, LENGTHS, seen)
+        if english := with_names(pair, names):
+            tests.append((pair.english, english, pair.french))
+    plain, others, references = zip(*tests, strict=True)
+    terms = Glossary(dict(names.values()))
+
+    def translated(system: Translator, texts: Iterable[str]) -> tuple[list[str], float]:
+        hypotheses = [each.text for each in system.translate(list(texts))]
+        return hypotheses, round(float(bleu_of("13a").corpus_score(hypotheses, [references]).score), 2)
+
+    hypotheses, with_terms = translated(translator, map(terms.annotated, others))
+    found = Counter({"lines": lines})
+    for kind, first in (("shown in training", 0), ("not shown", 1)):
+        wanted = {french for noun in NOUNS[first::2] for name, french in forms(noun) if name in names}
+        for texts in zip(hypotheses, references, strict=True):
+            used, all_of_them = (Counter(re.findall(r"[\w-]+", text)) for text in texts)
+            found[f"terms {kind}"] += sum(all_of_them[word] for word in wanted)
+            found[f"of these used, {kind}"] += sum((used & all_of_them)[word] for word in wanted)
+    scores = {"with terms": with_terms, "without terms": translated(translator, plain)[1]}
+    scores["without data.glossary"] = translated(untaught, plain)[1]
+    return found | {"BLEU": scores}
+
+
+def renamed(seed: int) -> dict[str, tuple[str, str]]:
+    """For one noun in RENAMED and each of its forms, the name of another noun, and the French form, which stays; both
+    nouns have the same gender, half of the lexicon and article a or an."""
+    groups = defaultdict[tuple[bool, int, bool], list[Noun]](list)
+    for place, noun in enumerate(NOUNS):
+        groups[noun.feminine, place % 2, noun.english[0][0] in "aeiou"].append(noun)
+    random, names = Random(seed), dict[str, tuple[str, str]]()
+    for nouns in groups.values():
+        chosen = random.sample(nouns, len(nouns) // RENAMED)
+        for noun, other in zip(chosen, chosen[1:] + chosen[:1], strict=True):
+            names |= {own: (name, french) for (own, french), name in zip(forms(noun), other.english, strict=True)}
+    return names
+
+
+def with_names(pair: Sentence, names: Mapping[str, tuple[str, str]]) -> str | None:
+    """The English side with other names; None if it has none of these nouns, or one of their names as another word."""
+    english, french = (text.split() for text in pair[:2])
+    nouns = [re.sub(r"\W+", "", word) for word in english]
+    places = {i for i, noun in enumerate(nouns) if noun in names}
+    for i, j in pair.alignment:
+        if i in places and (name := names[nouns[i]])[1] in re.findall(r"[\w-]+", french[j]):
+            english[i] = english[i].replace(nouns[i], name[0])
+            places.remove(i)
+    return None if places or english == pair.english.split() else " ".join(english)
 
 
 def confidence(path: str) -> dict[str, Any]:

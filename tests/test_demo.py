@@ -119,6 +119,9 @@ def test_french_spelling(pairs: list[Sentence]) -> None:
 def test_corpus(tmp_path: Path) -> None:
     write_corpus(tmp_path, train=300, validation=30, test_per_bin=4, seed=2)
     files = snapshot(tmp_path)
+    terms = dict(line.split("\t") for line in files.pop("terms.tsv").decode().splitlines())
+    assert (terms["angry"], terms["bicycle"]) == ("furieux", "vélo")
+    assert not {"the", "dog"} & terms.keys(), "a frequent word, and one held out for tests"
     assert sorted(files) == sorted(f"{split}.{end}" for split in SIZES for end in ("en", "fr", "align"))
     lines = {name: content.decode().removesuffix("\n").split("\n") for name, content in files.items()}
     assert {name: len(content) for name, content in lines.items()} == {
@@ -148,6 +151,7 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
         )
     files = snapshot(tmp_path / "1")
     assert files == snapshot(tmp_path / "2")
+    del files["terms.tsv"]
     digest = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
     assert digest == "ae05ebbd8ca9aa91b0467b3f5fe45e8185a23744e473a4b135da7cc35bcfa53a"
 

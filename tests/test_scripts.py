@@ -40,6 +40,7 @@ def test_the_demo_corpus_is_written_in_the_sizes_asked_for(tmp_path: Path) -> No
     assert make_demo_corpus.main(["--output", str(tmp_path), *sizes]) == 0
     lines = {path.name: len(path.read_text("utf-8").splitlines()) for path in tmp_path.iterdir()}
     expected = {"train": 7, "validation": 3, "test": 6}
+    assert lines.pop("terms.tsv") == 0, "no word is frequent enough"
     assert lines == {f"{split}.{kind}": n for split, n in expected.items() for kind in ("en", "fr", "align")}
     assert make_demo_corpus.main(["--output", str(tmp_path), *sizes, "--longest", "20"]) == 0
     words = [len(line.split()) for line in (tmp_path / "test.en").read_text("utf-8").splitlines()]

@@ -19,7 +19,8 @@ from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, S
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
-from nmt.data.corpus import read_lines
+from nmt.data.corpus import file_sha256, read_lines
+from nmt.data.glossary import Glossary
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.evaluation.figures.files import make_folder
@@ -47,6 +48,7 @@ def translate(
     pictures: Annotated[str, Value("DIR", written=True, endings=("/line-001.png",))] | None = None,
     markup: bool = False,
     paragraphs: bool = False,
+    glossary: InputFile | None = None,
     shard: Shard | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
@@ -71,6 +73,7 @@ def translate(
         pictures: draw the attention of the best translation of each of the first 100 lines: DIR/line-001.png and .svg
         markup: put inline tags, as in <b>word</b>, around the words that attend to the tagged ones
         paragraphs: translate each line sentence by sentence and keep its indentation; scores are summed
+        glossary: use these translations of terms; each line has a term, a tab and its translation
         shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:
@@ -86,14 +89,19 @@ def translate(
     """
     drawn = {"--alignments": alignments, "--attention": attention, "--pictures": pictures, "--markup": markup}
     sampled = {"--sampling-temperature": sampling_temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
-    rest = {"--n-best": n_best > 1, "--paragraphs": paragraphs, "--confidence": confidence}
+    rest = {"--n-best": n_best > 1, "--paragraphs": paragraphs, "--confidence": confidence, "--glossary": glossary}
     refuse_contradictions({**drawn, **sampled, **rest, "--shard": shard, "--input": input})
     if confidence and len(model) > 1:
         raise ConfigError("--confidence: is that of one run; name one --model")
+    for path in model if glossary else ():
+        if load_run_config(path).data.glossary is None:
+            raise ConfigError(f"--glossary: {path} was not trained with terms; train a run with data.glossary")
+    terms = Glossary.read(glossary) if glossary else None
     require_attention(model, drawn)
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
+    lines = map(terms.annotated, lines) if terms else lines
     config = load_run_config(model[0])
     run, calibration = RunDirectory(model[0]), None
     if confidence:
@@ -116,6 +124,7 @@ def translate(
     form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
     origin = {"shard": shard, "markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
+    origin["glossary"] = file_sha256(glossary) if glossary else None
     columns = {"scores": scores, "confidence": calibration}
     with ExitStack() as stack:
         outputs, done = _open(forms, model, input, search, origin | columns, stack)
@@ -151,6 +160,7 @@ def refuse_contradictions(options: Mapping[str, Any]) -> None:
         raise ConfigError(f"{', '.join(chosen)}: has no effect without sampling; add --sampling-temperature 1")
     excluded = {
         "--markup": ("--alignments", "--pictures"),
+        "--glossary": ("--alignments", "--pictures", "--markup", "--confidence"),
         "--paragraphs": ("--n-best", "--sampling-temperature", "--confidence"),
         "--sampling-temperature": ("--confidence",),
     }

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokeni
 from nmt.cores import cores
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
+from nmt.data.glossary import MARKS, Glossary
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
@@ -62,7 +63,11 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     digests = _digests(data)
     start_from = config.training.start_from and str(own or config.training.start_from)
     tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(config)
-    recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked))
+    terms = None
+    if data.glossary is not None:
+        with of_key("data.glossary.file"):
+            terms = Glossary.read(data.glossary.file, data.glossary.share)
+    recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked), glossary=terms)
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(tables["train"], tokenizers, dropout=options.dropout, parts=parts, seed=config.seed)
@@ -101,7 +106,7 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     """The tokenizers of a configuration, or of the run that training starts from; those that are learned read the
     corpora of a mix one after the other, each pair once, whatever its weight."""
     corpora = data.training_corpora
-    pieces, both = data.tags, PLACEHOLDERS if data.protect else ()
+    pieces, both = [*data.tags, *(MARKS if data.glossary else ())], PLACEHOLDERS if data.protect else ()
     owner, remedy = "tokenizer", f"learn the model with: spm_train --user_defined_symbols={','.join(pieces)}"
     if start_from is not None:
         files = {side: f"{start_from}/tokenizer/{side}.model" for side in ("source", "target")}
@@ -153,6 +158,7 @@ def _encoded(
         return report, tables
 
     options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to]
+    options += [training.glossary and asdict(training.glossary)]
     key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, options)
     return cached(data.cache, f"corpus-{key}", load, build, say)
 

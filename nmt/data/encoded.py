@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Filter
 from nmt.data.corpus import Pair, corpus_name, read_pairs
+from nmt.data.glossary import Glossary
 from nmt.data.links import Link, linked_pairs, piece_links, piece_words
 from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
@@ -51,6 +52,8 @@ class Recipe:
     """Store the links of pieces: source piece, target piece, ..."""
     tag: str | None = None
     """The piece before each source sentence without a tag."""
+    glossary: Glossary | None = None
+    """Terms that some pairs show."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -104,7 +107,8 @@ def encode(
     facts: dict[str, Sequence[int]] = {}
     places: list[list[list[int]]] = []
     share = SHARE if recipe.rule else 0.0
-    hidden = [recipe.tokenizers.protection.hide(*pair, share=share) for pair in pairs]
+    shown = [recipe.glossary.shown(pair) for pair in pairs] if recipe.glossary else pairs
+    hidden = [recipe.tokenizers.protection.hide(*pair, share=share) for pair in shown]
     for place, (side, tokenizer) in enumerate(recipe.tokenizers.sides()):
         texts, read = [pair[place] for pair in pairs], [each.texts[place] for each in hidden]
         ids = tokenizer.encode(read, threads)

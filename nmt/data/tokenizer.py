@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nmt.config import schema
 from nmt.data.corpus import Pair, unreadable
+from nmt.data.glossary import MARKS
 from nmt.data.protection import PLACEHOLDERS, Protection
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
@@ -180,13 +181,16 @@ class Tokenizers:
     def used_as(self, config: schema.Config) -> Self:
         """The same models with the options that no model file has.
 
-        Raises DataError for models without the pieces that ``data.protect`` needs.
+        Raises DataError for models without the pieces that ``data.protect`` or ``data.glossary`` needs.
         """
         data = config.data
         for side, tokenizer in self.sides() if data.protect else ():
             if not {*PLACEHOLDERS, MARK} <= tokenizer.scores().keys():
                 problem = f"data.protect: the {side} tokenizer has no pieces U+E000 to U+E009"
                 raise DataError(f"{problem}; learn one with data.protect, or leave it out")
+        if data.glossary is not None and not {*MARKS} <= self.source.scores().keys():
+            problem = "data.glossary: the source tokenizer has no pieces U+E00A and U+E00B"
+            raise DataError(f"{problem}; learn one with data.glossary, or leave it out")
         protection = Protection(data.protect, data.tags)
         return replace(self, reverse_source=data.reverse_source, protection=protection, to=config.decoding.to)
 

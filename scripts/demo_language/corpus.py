@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from pathlib import Path
 
 from demo_language.generator import Generator
+from demo_language.lexicon import NOUNS
+from demo_language.morphology import Noun
 from demo_language.phrase import Sentence
 from nmt.errors import DataError
 from nmt.files import write_bytes
@@ -15,6 +19,8 @@ BINS = [(SHORTEST, 10), (11, 20), (21, 30), (31, 40), (41, 50), (51, LONGEST)]
 """Length bins of the test set, which has the same number of sentences in each."""
 LENGTHS = [(SHORTEST, 12), (SHORTEST, 20), (8, 20), (SHORTEST, 30), (20, 40), (40, LONGEST)]
 """Length ranges of training and validation, equally likely, so that short sentences are frequent."""
+RARE, FREQUENT = 5, 0.05
+"""A term has at least so many links in the training set, and occurs in it fewer times than this share of the pairs."""
 
 
 def write_corpus(
@@ -22,8 +28,9 @@ def write_corpus(
 ) -> None:
     """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in all of them.
 
-    The alignments are Pharaoh links ``i-j`` of words split at whitespace, counted from 0. The test set depends only on
-    its size and the seed. A file that already has its content is not touched; any other is replaced atomically.
+    Also write terms.tsv, translations of words for ``data.glossary``. The alignments are Pharaoh links
+    ``i-j`` of words split at whitespace, counted from 0. The test set depends only on its size and the seed. A file
+    that already has its content is not touched; any other is replaced atomically.
 
     Args:
         folder: created if it is missing.
@@ -47,8 +54,34 @@ def write_corpus(
             _write(folder / f"{name}.en", [pair.english for pair in pairs])
             _write(folder / f"{name}.fr", [pair.french for pair in pairs])
             _write(folder / f"{name}.align", [pharaoh(pair) for pair in pairs])
+        _write(folder / "terms.tsv", terms(splits["train"]))
     except OSError as error:
         raise DataError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
+
+
+def terms(pairs: list[Sentence]) -> list[str]:
+    """A dictionary: the commonest link of each word, but for very frequent and rare words, names and HELD_OUT."""
+    words, links = Counter[str](), Counter[tuple[str, str]]()
+    for pair in pairs:
+        english, french = ([word.strip(".,?") for word in text.split()] for text in pair[:2])
+        begins, ends = (Counter(places) for places in zip(*pair.alignment, strict=True))
+        words.update(english)
+        links.update((english[i], french[j]) for i, j in pair.alignment if begins[i] == ends[j] == 1)
+    found = dict[str, str]()
+    for (word, translation), count in links.most_common():
+        if count >= RARE and words[word] < FREQUENT * len(pairs) and re.fullmatch("[a-z]{3,}", word):
+            found.setdefault(word, translation)
+    kept = ((word, each) for word, each in found.items() if word != each and not HELD_OUT & {word, each})
+    return sorted(f"{word}\t{translation}" for word, translation in kept)
+
+
+def forms(noun: Noun) -> list[tuple[str, str]]:
+    """Singular and plural of a noun, English and French."""
+    return [(english, french.removeprefix("*")) for english, french in zip(noun.english, noun.french, strict=True)]
+
+
+HELD_OUT = {word for noun in NOUNS[1::2] for pair in forms(noun) for word in pair}
+"""Every second noun, for tests of terms that were not shown in training."""
 
 
 def pharaoh(pair: Sentence) -> str:

@@ -122,6 +122,15 @@ class Filter(Section):
     """Drop pairs that repeat an earlier pair of the same corpus."""
 
 
+class Terms(Section):
+    """Terms whose translation some training pairs show, so that ``nmt-translate --glossary`` can give others."""
+
+    file: Text
+    """File with a term, a tab and its translation on each line."""
+    share: Fraction = 0.3
+    """Share of the training pairs that show some of them."""
+
+
 class Data(Section):
     """The corpora. Relative paths start at the working directory."""
 
@@ -141,6 +150,7 @@ class Data(Section):
     """Read each source sentence last piece first."""
     protect: Annotated[tuple[Span, ...], AfterValidator(lambda kinds: tuple(sorted({*kinds})))] = ()
     """Spans to copy untranslated; braces: ``{name}``, tag: ``<x>``."""
+    glossary: Terms | None = None
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""

@@ -130,6 +130,10 @@ class Config(Section):
             yield Problem("tokenizer.dropout", f"'{self.tokenizer.type}' has no merges; leave it out, or use type bpe")
         if self.data.protect and self.tokenizer.type == "word":
             yield Problem("data.protect", "needs pieces within words; leave it out, or use another tokenizer.type")
+        if self.data.glossary is not None and self.tokenizer.type == "word":
+            yield Problem("data.glossary", "needs pieces within words; leave it out, or use another tokenizer.type")
+        for links in self.data.linked if self.data.glossary is not None else ():
+            yield Problem(links, "links words that data.glossary replaces; leave one of them out")
         gold = self.evaluation.gold is not None and not isinstance(self.model.attention, NoAttention)
         if self.training.validation.metric == "aer" and not gold:
             text = "'aer' needs an attention, and in evaluation.gold the links that it is compared with"

@@ -1,0 +1,87 @@
+"""Terms with a given translation, which the network reads in place of the term, and learns to inflect.
+
+Inline constraints that replace the source term (Dinu et al. 2019). Two marks, pieces of their own like the placeholders
+of spans, stand around the translation.
+"""
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from nmt.data.corpus import Pair, read_lines
+from nmt.data.protection import PLACEHOLDERS
+from nmt.errors import DataError
+
+MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
+"""Before and behind a translation."""
+STRAY = str.maketrans(dict.fromkeys(MARKS, "\ufffd"))
+"""Makes marks in a text unknown characters."""
+STEM, ENDING = 3, 2
+"""Letters of a word that inflection keeps at least, and letters at its end that it may change."""
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Translations of terms."""
+
+    terms: Mapping[str, str]
+    share: float = 0.0
+    """Share of the training pairs that show some of them."""
+
+    @classmethod
+    def read(cls, path: str, share: float = 0.0) -> Self:
+        """Read a term, a tab and its translation from each line. Raises DataError, which names the line."""
+        terms, places = dict[str, str](), dict[str, int]()
+        for number, line in enumerate(read_lines(path), 1):
+            sides = [" ".join(side.split()) for side in line.split("\t")]
+            if len(sides) != 2 or not all(sides):
+                raise DataError(f"{path}:{number}: found {line!r}; must be a term, one tab and its translation")
+            term, translation = sides
+            if term in terms:
+                raise DataError(f"{path}:{number}: '{term}' is in line {places[term]}, too; leave one of them out")
+            terms[term], places[term] = translation, number
+        return cls(terms, share)
+
+    @cached_property
+    def _spelled(self) -> dict[str, str]:
+        """The translations of the terms as written, and with a capital as at the beginning of a sentence."""
+        return {term[0].upper() + term[1:]: each for term, each in self.terms.items()} | dict(self.terms)
+
+    @cached_property
+    def _found(self) -> re.Pattern[str]:
+        """A whole term, the longest first."""
+        spelled = sorted(self._spelled, key=len, reverse=True)
+        return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, spelled)) or '(?!)'})(?!\w)")
+
+    def annotated(self, text: str) -> str:
+        """Replace each term of a text to translate."""
+        return self._found.sub(lambda term: marked(self._spelled[term[0]]), text.translate(STRAY))
+
+    def shown(self, pair: Pair) -> Pair:
+        """Return a training pair; in ``share`` of all pairs the source shows translations that the target has, with any
+        ending, from few to all of them."""
+        source, choice = pair.source.translate(STRAY), random.Random(pair.source)
+        if choice.random() >= self.share:
+            return Pair(source, pair.target)
+        part = choice.random()
+
+        def replaced(term: re.Match[str]) -> str:
+            translation = self._spelled[term[0]]
+            return marked(translation) if choice.random() < part and inflected(translation, pair.target) else term[0]
+
+        return Pair(self._found.sub(replaced, source), pair.target)
+
+
+def marked(translation: str) -> str:
+    """Put marks around a translation."""
+    return f"{MARKS[0]} {translation} {MARKS[1]}"
+
+
+def inflected(translation: str, text: str) -> bool:
+    """Whether a text has a translation, the ends of its longer words aside: ``belle porte`` for ``belles portes``."""
+    stems = (word[: max(STEM, len(word) - ENDING)] for word in translation.split())
+    pattern = r"\s+".join(rf"{re.escape(stem)}\w{{0,{ENDING + 2}}}" for stem in stems)
+    return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None

@@ -1,0 +1,107 @@
+"""Terms with a translation that is given: read, found, shown in training, used by nmt-translate."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nmt.cli.translate import main as translate
+from nmt.config.schema import LearnedTokenizer
+from nmt.data.corpus import Pair
+from nmt.data.dataset import prepare
+from nmt.data.glossary import MARKS, Glossary, inflected, marked
+from nmt.data.tokenizer import learn
+from nmt.errors import DataError
+from tests.small_translator import PAIRS, save_run
+from tests.test_dataset import config, write
+from tests.test_epochs import pairs_of
+
+MARKED = marked("fgh")
+TERMS = Glossary({"fire": "feu", "fire door": "porte coupe-feu", "IT": "informatique"})
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a fire door, fire", f"a {marked('porte coupe-feu')}, {marked('feu')}"),
+        ("Fire! FIRE it fires backfire", f"{marked('feu')}! FIRE it fires backfire"),
+        (f"IT {MARKS[0]}", f"{marked('informatique')} \ufffd"),
+    ],
+)
+def test_whole_terms_are_found_the_longest_first(text: str, found: str) -> None:
+    assert TERMS.annotated(text) == found
+
+
+@pytest.mark.parametrize(
+    ("translation", "text", "found"),
+    [
+        ("belle porte", "deux Belles  portes.", True),
+        ("cheval", "les chevaux", True),
+        ("feu", "un peu", False),
+        ("art", "un quart", False),
+        ("port", "un porteavions", False),
+    ],
+)
+def test_a_translation_may_have_another_ending(translation: str, text: str, found: bool) -> None:
+    assert inflected(translation, text) == found
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("a\tb\nc", ":2: found 'c'; must be a term, one tab and its translation"),
+        ("a\tb\tc", ":1: found 'a\\tb\\tc'; must be a term, one tab and its translation"),
+        ("a\t ", ":1: found 'a\\t '; must be a term, one tab and its translation"),
+        ("\tb", ":1: found '\\tb'; must be a term, one tab and its translation"),
+        ("a\tb\nc\td\na\te", ":3: 'a' is in line 1, too; leave one of them out"),
+    ],
+)
+def test_a_wrong_line_is_named(lines: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text(lines)
+    with pytest.raises(DataError) as refused:
+        Glossary.read(str(tmp_path / "terms.tsv"))
+    assert str(refused.value) == f"{tmp_path / 'terms.tsv'}{problem}"
+
+
+def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(tmp_path: Path) -> None:
+    pairs = [Pair(f"fire {number}", f"{'feux' if number % 2 else 'rien'} {number}") for number in range(300)]
+    write(tmp_path, train=pairs, validation=pairs, test=pairs)
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("fire\tfeu")
+    how = {"file": str(terms), "share": 0.5}
+    prepared = prepare(config(tmp_path, {"type": "character"}, glossary=how))
+    begin = prepared.tokenizers.source.piece_id(MARKS[0])
+    shown = [begin in source for source, _ in pairs_of(prepared.train)]
+    assert not any(shown[::2])
+    assert 15 < sum(shown) < 60, "of 150 a half, in each all terms or none"
+    assert not any(begin in source for source, _ in pairs_of(prepared.validation))
+    terms.write_text("fire\trien")
+    other = prepare(config(tmp_path, {"type": "character"}, glossary=how))
+    assert not any([begin in source for source, _ in pairs_of(other.train)][1::2]), "encoded again"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> str:
+    (tmp_path / "terms.tsv").write_text("abc\tfgh\n")
+    tokenizers = learn(LearnedTokenizer(type="bpe", vocabulary=90), PAIRS, MARKS)
+    return str(save_run(tmp_path / "run", tokenizers=tokenizers, glossary={"file": "terms.tsv"}))
+
+
+@pytest.mark.parametrize("options", [["--n-best", "2"], ["--paragraphs"], ["--scores"]])
+def test_the_network_reads_the_translations_of_terms(
+    options: list[str], run: str, tmp_path: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    texts = {"plain": "abc def. Def abc!\n\nij\n", "annotated": f"{MARKED} def. Def {MARKED}!\n\nij\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    given = ["--model", run, "--device", "cpu", "--beam-size", "2", *options, "--input"]
+    code, found, _ = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))
+    assert (code, found) == (0, command(translate, *given, str(tmp_path / "annotated"))[1])
+    assert found != command(translate, *given, str(tmp_path / "plain"))[1]
+
+
+def test_a_run_without_terms_is_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
+    (tmp_path / "terms.tsv").write_text("a\tb")
+    run = save_run(tmp_path / "run")
+    said = refused(translate, "--model", run, "--glossary", tmp_path / "terms.tsv")
+    assert f"--glossary: {run} was not trained with terms; train a run with data.glossary" in said
