@@ -84,7 +84,7 @@ def measure(
       nmt-train --config configs/demo.yaml --output runs/untaught --set training.validation.every=400 data.test=null
         tokenizer.shared=true model.embeddings.tie=all training.updates=1600
       nmt-train --config configs/demo.yaml --output runs/terms --set training.validation.every=400 data.test=null
-        tokenizer.shared=true model.embeddings.tie=all training.updates=UPDATES data.glossary.file=data/demo/terms.tsv
+        tokenizer.shared=true model.embeddings.tie=all training.updates=2160 data.glossary.file=data/demo/terms.tsv
       nmt-train --config configs/multi30k.yaml --output runs/luong-general
         --set 'model.attention={type: luong, score: general}' model.embeddings.size=128
         'model.dropout={embedding: 0.2, annotation: 0.2, readout: 0.3}'
