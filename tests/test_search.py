@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import NmtError
-from nmt.search import Limits, beam_search, greedy_search, length_penalty
+from nmt.search import Limits, beam_search, greedy_search, penalty
 from nmt.search.beam import best
 from nmt.search.interface import AttentionBuffer
 from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
@@ -43,7 +43,7 @@ def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha:
     finished: Found = []
 
     def scored(hypotheses: Found) -> Found:
-        return [(total / length_penalty(len(each), alpha), each) for total, each in hypotheses]
+        return [(total / penalty(len(each), alpha), each) for total, each in hypotheses]
 
     def ranked(hypotheses: Found) -> Found:
         return sorted(scored(hypotheses), key=lambda each: -each[0])[:n_best]
@@ -79,6 +79,7 @@ def test_beam_search_equals_its_plain_statement(seed: int, width: int, alpha: fl
     for sentence, hypotheses in enumerate(found):
         wanted = reference_beam(model, sentence, most, width, alpha, n_best)
         assert [each.score for each in hypotheses] == pytest.approx([score for score, _ in wanted], abs=1e-5)
+        assert [emitted(each) for each in hypotheses] == [tokens for _, tokens in wanted]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])

@@ -29,7 +29,7 @@ def evaluate(
     json: OutputFile | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
-    **decoding: Any,
+    **decoding: Any,  # an option for each key of the section decoding
 ) -> None:
     """Compute BLEU and chrF of a run or of a file of translations, with a table by source length.
 

@@ -30,7 +30,7 @@ def length_curve(
     long: Lengths | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
-    **decoding: Any,
+    **decoding: Any,  # an option for each key of the section decoding
 ) -> None:
     """Plot BLEU against source length with one curve per system, and write the figure and its numbers.
 

@@ -20,7 +20,7 @@ def serve(
     time_limit: Annotated[float, Field(ge=0.1, le=3600)] = 30.0,
     device: Device = "auto",
     precision: Precision = "fp32",
-    **decoding: Any,
+    **decoding: Any,  # an option for each key of the section decoding
 ) -> None:
     """Serve a trained run over HTTP: a page to type into, and translation as JSON.
 

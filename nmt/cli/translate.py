@@ -56,7 +56,7 @@ def translate(
     top_k: Width | None = None,
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None,
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None,
-    **decoding: Any,
+    **decoding: Any,  # an option for each key of the section decoding
 ) -> None:
     """Translate raw text line by line, in order, from a file or standard input.
 

@@ -146,13 +146,13 @@ class Scoring:
         rows, of_bins = [], []
         for number, (low, high, members) in self.bins.items():
             inside = statistics[:, members]
-            nothing = 0.0 if metrics.has_bleu(inside) else np.nan
-            [bleu], [resampled] = (nothing + each for each in mean_bleu([inside], self.resamples, (SEED, number)))
+            defined = 0.0 if metrics.has_bleu(inside) else np.nan  # NaN plus a score is NaN
+            [bleu], [resampled] = (defined + each for each in mean_bleu([inside], self.resamples, (SEED, number)))
             sums = inside.sum(axis=1)
             words = int(sums[0, 1])
             ratio = float(sums[:, 0].mean() / words) if words else 0.0
             rows.append(LengthRow(name, low, high, len(members), float(bleu), *interval(resampled), ratio))
-            of_bins.append(nothing + metrics.bleu_of_statistics(sums))
+            of_bins.append(defined + metrics.bleu_of_statistics(sums))
         by_seed = tuple(map(tuple, np.transpose(of_bins).tolist())) if seeds[1:] else ()
         return SystemScores(name, scores, tuple(rows), statistics, by_seed)
 

@@ -55,7 +55,7 @@ class Checkpoints:
 
     def save(self, name: str, model: "Mapping[str, Tensor]", training: TrainingCheckpoint | None = None) -> None:
         """Write a checkpoint beside its predecessor and then replace that; the predecessor of ``last`` becomes
-        ``previous``.
+        ``previous``. It has weights, checksums and, for training to continue, moments and counters.
 
         Raises CheckpointError if it cannot be written; its predecessor is then intact.
         """

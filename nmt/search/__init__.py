@@ -2,7 +2,7 @@
 
 from nmt.search.beam import beam_search
 from nmt.search.greedy import Sampling, greedy_search, sample_search
-from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, length_penalty, together
+from nmt.search.interface import Ensemble, Hypothesis, Limits, Searchable, penalty, together
 from nmt.search.rules import Once, Ruled
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "Searchable",
     "beam_search",
     "greedy_search",
-    "length_penalty",
+    "penalty",
     "sample_search",
     "together",
 ]

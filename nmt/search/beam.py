@@ -23,8 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from nmt.records import Record
-from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, Searchable, no_finite_probability
-from nmt.search.interface import length_penalty as penalty
+from nmt.search.interface import AttentionBuffer, Hypothesis, Limits, S, Searchable, no_finite_probability, penalty
 
 
 @dataclass(frozen=True)

@@ -128,10 +128,10 @@ class Limits:
         log_probs.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
 
 
-def length_penalty(length: Length, alpha: float) -> Length:
+def penalty(length: Length, alpha: float) -> Length:
     """lp(y) = ((5 + |y|) / 6)^alpha (Wu et al. 2016, eq. 14); |y| counts EOS; alpha 0 compares log-probabilities."""
-    penalty: Length = ((5 + length) / 6) ** alpha
-    return penalty
+    result: Length = ((5 + length) / 6) ** alpha
+    return result
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Hypothesis:
         return cls(
             tokens=tuple(emitted[:-1] if ended else emitted),
             log_probability=log_probability,
-            score=log_probability / length_penalty(len(emitted), alpha),
+            score=log_probability / penalty(len(emitted), alpha),
             ended=ended,
             attention=torch.stack(list(attention)) if attention else None,
         )

@@ -97,7 +97,7 @@ class Trainer:
         for group, highest in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = share * highest
 
-        # forward and backward, batch by batch; again in halves where memory is too small
+        # forward and backward (gradients.py), batch by batch; again in halves where memory is too small
         tokens = int(self.world.sum(torch.tensor(sum(batch.target_tokens for batch in batches))))
         nll, halved = self.accumulation.forward_backward(self.gradients, batches, tokens, self.progress, self.log.say)
 

@@ -13,7 +13,7 @@ from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.messages import counted, silent
 from nmt.model import Network
-from nmt.search import length_penalty
+from nmt.search import penalty
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, windows
 
 BATCH_TOKENS = 4096
@@ -46,7 +46,7 @@ class ForcedDecoding:
 
     def score(self, alpha: float) -> float:
         """The log-probability divided by the length penalty of exponent ``alpha``, as search ranks translations."""
-        return self.log_probability / length_penalty(len(self.target_pieces), alpha)
+        return self.log_probability / penalty(len(self.target_pieces), alpha)
 
 
 BLANK = ForcedDecoding([], [], np.zeros(0, np.float32), None)
