@@ -7,7 +7,7 @@ import pytest
 
 from nmt.cli.translate import main as translate
 from nmt.config.schema import LearnedTokenizer
-from nmt.data.corpus import Pair
+from nmt.data.corpus import Pair, read_terms
 from nmt.data.dataset import prepare
 from nmt.data.glossary import MARKS, Glossary, inflected, marked
 from nmt.data.tokenizer import learn
@@ -59,7 +59,7 @@ def test_a_translation_may_have_another_ending(translation: str, text: str, foun
 def test_a_wrong_line_is_named(lines: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text(lines)
     with pytest.raises(DataError) as refused:
-        Glossary.read(str(tmp_path / "terms.tsv"))
+        read_terms(str(tmp_path / "terms.tsv"))
     assert str(refused.value) == f"{tmp_path / 'terms.tsv'}{problem}"
 
 

@@ -19,7 +19,7 @@ from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, S
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
-from nmt.data.corpus import file_sha256, read_lines
+from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
@@ -96,7 +96,7 @@ def translate(
     for path in model if glossary else ():
         if load_run_config(path).data.glossary is None:
             raise ConfigError(f"--glossary: {path} was not trained with terms; train a run with data.glossary")
-    terms = Glossary.read(glossary) if glossary else None
+    terms = Glossary(read_terms(glossary)) if glossary else None
     require_attention(model, drawn)
     if pictures:
         make_folder(f"{pictures}/line")

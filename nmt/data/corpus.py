@@ -199,6 +199,20 @@ def read_text(text: Text) -> list[str]:
     return list(read_lines(os.fspath(text)) if isinstance(text, str | os.PathLike) else text)
 
 
+def read_terms(path: str) -> dict[str, str]:
+    """Read a glossary: each line has a term, a tab and its translation. Raises DataError, which names the line."""
+    terms, places = dict[str, str](), dict[str, int]()
+    for number, line in enumerate(read_lines(path), 1):
+        sides = [" ".join(side.split()) for side in line.split("\t")]
+        if len(sides) != 2 or not all(sides):
+            raise DataError(f"{path}:{number}: found {line!r}; must be a term, one tab and its translation")
+        term, translation = sides
+        if term in terms:
+            raise DataError(f"{path}:{number}: '{term}' is in line {places[term]}, too; leave one of them out")
+        terms[term], places[term] = translation, number
+    return terms
+
+
 def _name(text: Text, otherwise: str) -> str:
     return os.fspath(text) if isinstance(text, str | os.PathLike) else otherwise
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokenizer, Mix
 from nmt.cores import cores
-from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs
+from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs, read_terms
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.glossary import MARKS, Glossary
 from nmt.data.protection import PLACEHOLDERS
@@ -61,12 +61,10 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     """
     data, options = config.data, config.tokenizer
     digests = _digests(data)
+    with of_key("data.glossary.file"):
+        terms = Glossary(read_terms(data.glossary.file), data.glossary.share) if data.glossary else None
     start_from = config.training.start_from and str(own or config.training.start_from)
     tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(config)
-    terms = None
-    if data.glossary is not None:
-        with of_key("data.glossary.file"):
-            terms = Glossary.read(data.glossary.file, data.glossary.share)
     recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked), glossary=terms)
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()

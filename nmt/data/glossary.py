@@ -9,11 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
-from nmt.data.corpus import Pair, read_lines
+from nmt.data.corpus import Pair
 from nmt.data.protection import PLACEHOLDERS
-from nmt.errors import DataError
 
 MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 """Before and behind a translation."""
@@ -30,20 +28,6 @@ class Glossary:
     terms: Mapping[str, str]
     share: float = 0.0
     """Share of the training pairs that show some of them."""
-
-    @classmethod
-    def read(cls, path: str, share: float = 0.0) -> Self:
-        """Read a term, a tab and its translation from each line. Raises DataError, which names the line."""
-        terms, places = dict[str, str](), dict[str, int]()
-        for number, line in enumerate(read_lines(path), 1):
-            sides = [" ".join(side.split()) for side in line.split("\t")]
-            if len(sides) != 2 or not all(sides):
-                raise DataError(f"{path}:{number}: found {line!r}; must be a term, one tab and its translation")
-            term, translation = sides
-            if term in terms:
-                raise DataError(f"{path}:{number}: '{term}' is in line {places[term]}, too; leave one of them out")
-            terms[term], places[term] = translation, number
-        return cls(terms, share)
 
     @cached_property
     def _spelled(self) -> dict[str, str]:
