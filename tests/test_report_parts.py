@@ -149,9 +149,9 @@ def test_samples_of_a_run(tmp_path: Path) -> None:
 def test_the_overview_says_which_system_is_better(p: float, said: str) -> None:
     systems = [
         SystemScores(name, {"bleu": Score(bleu, "")}, (), np.zeros((1, 0, STATISTICS), np.int64))
-        for name, bleu in (("one", 30), ("two", 33), ("bad", 0.6), ("three", 20))
+        for name, bleu in (("one", 30), ("two", 33), ("bad", 0.1), ("three", 20), ("too", 0.6))
     ]
     compared = [Comparison("one", other, 9, -3.0, -5.0, -1.0, p) for other in ("two", "three")]
     better, untrained = findings(systems, compared)
-    assert better.endswith(said) and untrained.startswith("bad: ") and UNTRAINED in untrained
+    assert better.endswith(said) and untrained.startswith("bad, too: ") and UNTRAINED in untrained
     assert findings(systems[:1], []) == []

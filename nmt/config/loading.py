@@ -140,12 +140,13 @@ def _apply(data: dict[str, Any], override: str) -> None:
 
 
 def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
-    """The problem with its origin: the last override that set its key, or a key in an unknown section; or the file."""
+    """The problem with its origin: the last override that set its key, or a key in a needless section; or the file."""
     for override in reversed(overrides):
         key, _, value = override.partition("=")
         key = key.strip()
-        unknown = problem.text.startswith("unknown key") and key.startswith(f"{problem.key}.")
-        if unknown or f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
+        inside = key.startswith(f"{problem.key}.")
+        needless = inside and (problem.text.startswith("unknown key") or "has no effect" in problem.text)
+        if needless or f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
             return f"--set {override}: {problem}"
         section = key.removesuffix(".type")
         if section != key and problem.key.startswith(f"{section}.") and "has no effect" in problem.text:

@@ -75,6 +75,11 @@ def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_sectio
     assert problem.endswith("to replace the whole section: --set 'model.attention={type: none}'")
 
 
+def test_the_override_of_a_key_that_has_no_effect_is_named(tmp_path: Path) -> None:
+    [problem] = problems(tmp_path, MINIMAL, "model.attention={type: none}", "model.attention.score.hidden=8")
+    assert problem.startswith("--set model.attention.score.hidden=8: model.attention.score: has no effect with 'none'")
+
+
 def test_a_key_cannot_break_the_line_of_a_message(tmp_path: Path) -> None:
     assert problems(tmp_path, MINIMAL + '"a\\n\\e[31mb": 1\n')[0].startswith("run.yaml: a\\n\\x1b[31mb: unknown key; ")
     load(tmp_path)

@@ -175,7 +175,8 @@ def findings(systems: Sequence[SystemScores], compared: Sequence[Comparison]) ->
                 found.append(f"{names[0]} is better than {names[1]} {size}.")
             else:
                 found.append(f"{names[0]} scores above {names[1]} {size}, which may be chance (p = {p:.2f}).")
-    return found + [f"{each.name}: {UNTRAINED}." for each in scores if not each.comparable]
+    untrained = [each.name for each in systems if not each.comparable]
+    return [*found, f"{', '.join(untrained)}: {UNTRAINED}."] if untrained else found
 
 
 def example(sentences: Sequence[Sentence]) -> Sentence | None:
