@@ -1,5 +1,5 @@
 """Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
-the claims in docs/textbook.md, three tables in docs/performance.md, that of the family in docs/attention.md.
+the claims in docs/textbook.md, four tables in docs/performance.md, that of the family in docs/attention.md.
 
     python scripts/reference.py
 
@@ -284,6 +284,22 @@ def ctranslate2() -> str:
     return "\n".join([*lines, ""])
 
 
+def peers() -> str:
+    """The table of docs/figures/peers.json: each toolkit with the same network in fp32."""
+    names = {"nmt-eole": "this toolkit", "eole": "Eole 0.6.4"}
+    training = ("training, target tokens/s", "seconds to 30 BLEU", "MB")
+    columns = (*training, "greedy, sentences/s", "BLEU", "beam 5, sentences/s", "BLEU")
+    lines = [f"| toolkit | {' | '.join(columns)} |", f"|---{'|---' * len(columns)}|"]
+    results = json.loads((ROOT / "docs/figures/peers.json").read_text("utf-8"))["results"]
+    for name, measured in results.items():
+        keys = ("tokens_per_second", "seconds_to_goal", "peak_mb")
+        cells = [f"{measured['training'][key]:,.0f}" for key in keys]
+        for each in measured["translation"]:
+            cells += [f"{each['sentences_per_second']:.0f}", f"{each['bleu']:.1f}"]
+        lines.append(f"| {' | '.join([names[name], *cells])} |")
+    return "\n".join([*lines, ""])
+
+
 def memory() -> str:
     """The table of docs/figures/peak_memory.json."""
     rows = json.loads((ROOT / "docs/figures/peak_memory.json").read_text("utf-8"))["rows"]
@@ -308,6 +324,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "browser": browser,
     "ctranslate2": ctranslate2,
     "memory": memory,
+    "peers": peers,
     "family": family,
     **{name: partial(of_command, name) for name in COMMANDS},
 }
