@@ -78,6 +78,7 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(tmp_path
     terms.write_text("fire\trien")
     other = prepare(config(tmp_path, {"type": "character"}, glossary=how))
     assert not any([begin in source for source, _ in pairs_of(other.train)][1::2]), "encoded again"
+    assert other.corpus_sha256 != prepared.corpus_sha256, "a run does not resume with other terms"
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,6 +97,9 @@ def _digests(data: Data) -> Digests:
             digests[key] = corpus_digest(corpus, data.source_language, data.target_language)
             if corpus.links is not None:
                 digests[f"{key}.links"] = file_sha256(corpus.links)
+    if data.glossary is not None:
+        with of_key("data.glossary.file"):
+            digests["glossary"] = file_sha256(data.glossary.file)
     return digests
 
 
@@ -156,7 +159,7 @@ def _encoded(
         return report, tables
 
     options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to]
-    options += [training.glossary and asdict(training.glossary)]
+    options += [data.glossary and data.glossary.share]
     key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, options)
     return cached(data.cache, f"corpus-{key}", load, build, say)
 
