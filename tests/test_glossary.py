@@ -9,7 +9,7 @@ from nmt.cli.translate import main as translate
 from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair, read_terms
 from nmt.data.dataset import prepare
-from nmt.data.glossary import MARKS, Glossary, inflected, marked
+from nmt.data.glossary import TERM_MARKS, Glossary, inflected, marked
 from nmt.data.tokenizer import learn
 from nmt.errors import DataError
 from tests.small_translator import PAIRS, save_run
@@ -25,7 +25,7 @@ TERMS = Glossary({"fire": "feu", "fire door": "porte coupe-feu", "IT": "informat
     [
         ("a fire door, fire", f"a {marked('porte coupe-feu')}, {marked('feu')}"),
         ("Fire! FIRE it fires backfire", f"{marked('feu')}! FIRE it fires backfire"),
-        (f"IT {MARKS[0]}", f"{marked('informatique')} \ufffd"),
+        (f"IT {TERM_MARKS[0]}", f"{marked('informatique')} \ufffd"),
     ],
 )
 def test_whole_terms_are_found_the_longest_first(text: str, found: str) -> None:
@@ -70,7 +70,7 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(tmp_path
     terms.write_text("fire\tfeu")
     how = {"file": str(terms), "share": 0.5}
     prepared = prepare(config(tmp_path, {"type": "character"}, glossary=how))
-    begin = prepared.tokenizers.source.piece_id(MARKS[0])
+    begin = prepared.tokenizers.source.piece_id(TERM_MARKS[0])
     shown = [begin in source for source, _ in pairs_of(prepared.train)]
     assert not any(shown[::2])
     assert 15 < sum(shown) < 60, "of 150 a half, in each all terms or none"
@@ -84,7 +84,7 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(tmp_path
 @pytest.fixture
 def run(tmp_path: Path) -> str:
     (tmp_path / "terms.tsv").write_text("abc\tfgh\n")
-    tokenizers = learn(LearnedTokenizer(type="bpe", vocabulary=90), PAIRS, MARKS)
+    tokenizers = learn(LearnedTokenizer(type="bpe", vocabulary=90), PAIRS, TERM_MARKS)
     return str(save_run(tmp_path / "run", tokenizers=tokenizers, glossary={"file": "terms.tsv"}))
 
 

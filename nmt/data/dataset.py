@@ -21,7 +21,7 @@ from nmt.config.schema import AnyCorpus, AnyTokenizer, Config, Data, GivenTokeni
 from nmt.cores import cores
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs, read_terms
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
-from nmt.data.glossary import MARKS, Glossary
+from nmt.data.glossary import TERM_MARKS, Glossary
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
@@ -107,7 +107,7 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     """The tokenizers of a configuration, or of the run that training starts from; those that are learned read the
     corpora of a mix one after the other, each pair once, whatever its weight."""
     corpora = data.training_corpora
-    pieces, both = [*data.tags, *(MARKS if data.glossary else ())], PLACEHOLDERS if data.protect else ()
+    pieces, both = [*data.tags, *(TERM_MARKS if data.glossary else ())], PLACEHOLDERS if data.protect else ()
     owner, remedy = "tokenizer", f"learn the model with: spm_train --user_defined_symbols={','.join(pieces)}"
     if start_from is not None:
         files = {side: f"{start_from}/tokenizer/{side}.model" for side in ("source", "target")}

@@ -13,9 +13,9 @@ from functools import cached_property
 from nmt.data.corpus import Pair
 from nmt.data.protection import PLACEHOLDERS
 
-MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
+TERM_MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 """Before and behind a translation."""
-STRAY = str.maketrans(dict.fromkeys(MARKS, "\ufffd"))
+STRAY = str.maketrans(dict.fromkeys(TERM_MARKS, "\ufffd"))
 """Makes marks in a text unknown characters."""
 STEM, ENDING = 3, 2
 """Letters of a word that inflection keeps at least, and letters at its end that it may change."""
@@ -61,7 +61,7 @@ class Glossary:
 
 def marked(translation: str) -> str:
     """Put marks around a translation."""
-    return f"{MARKS[0]} {translation} {MARKS[1]}"
+    return f"{TERM_MARKS[0]} {translation} {TERM_MARKS[1]}"
 
 
 def inflected(translation: str, text: str) -> bool:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from nmt.config import schema
 from nmt.data.corpus import Pair, unreadable
-from nmt.data.glossary import MARKS
+from nmt.data.glossary import TERM_MARKS
 from nmt.data.protection import PLACEHOLDERS, Protection
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
@@ -188,7 +188,7 @@ class Tokenizers:
             if not {*PLACEHOLDERS, MARK} <= tokenizer.scores().keys():
                 problem = f"data.protect: the {side} tokenizer has no pieces U+E000 to U+E009"
                 raise DataError(f"{problem}; learn one with data.protect, or leave it out")
-        if data.glossary is not None and not {*MARKS} <= self.source.scores().keys():
+        if data.glossary is not None and not {*TERM_MARKS} <= self.source.scores().keys():
             problem = "data.glossary: the source tokenizer has no pieces U+E00A and U+E00B"
             raise DataError(f"{problem}; learn one with data.glossary, or leave it out")
         protection = Protection(data.protect, data.tags)
