@@ -76,9 +76,9 @@ textbook: $(READY) data/demo-short/.ready ## train what the claims of docs/textb
 			[ -e $$text ] || missing="$$missing $$text"; \
 		done; \
 		if [ "$$missing" ]; then echo "skipping $$file, for lack of$$missing"; continue; fi; \
-		$(BIN)/nmt-experiment --config $$file --jobs $(JOBS) || exit; \
+		NMT_IMPORT=ablations PYTHONPATH=scripts $(BIN)/nmt-experiment --config $$file --jobs $(JOBS) || exit; \
 	done
-	@$(BIN)/python scripts/textbook.py
+	@NMT_IMPORT=ablations $(BIN)/python scripts/textbook.py
 	@$(BIN)/python scripts/reference.py
 
 data/demo-short/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)

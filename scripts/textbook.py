@@ -5,29 +5,38 @@ and where they come from. Its verdict follows from them by :func:`verdict` and i
 """
 
 import math
+import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import torch
 from matplotlib.figure import Figure
 
 from aligner import align
 from machine import commit, machine
 from nmt.cli.command import Command
 from nmt.config.schema import FileCorpus, Positive, Section, Size, Text
+from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair, read_lines
 from nmt.data.dataset import corpus_sha256
 from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
+from nmt.evaluation.diagnosis import by_third, recall_by_third
 from nmt.evaluation.figures.style import COLORS, png, style
-from nmt.evaluation.metrics import Evidence, bleu
+from nmt.evaluation.metrics import Evidence, bleu, bleu_of
+from nmt.evaluation.writing import lengths
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import DEFAULT_TEST, Experiment, Plan, Run, load_experiment, make_plan
 from nmt.experiments.running import remaining
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run
 from nmt.runs.log import best_validation, read_metrics
 from nmt.translation.translator import Translator
 
@@ -41,6 +50,8 @@ STUDENT = (
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
+RARE = 5
+"""A word is rare if the training text has it at most this often."""
 
 
 class Claim(Section):
@@ -125,6 +136,70 @@ def minus_error_rate(plan: Plan, run: Run, _: int | None) -> float:
     return -100 * float(report["likeliest"]["error_rate"])
 
 
+def recall_late(plan: Plan, run: Run, beam: int | None) -> float:
+    """The recall of reference words in their last third minus that in their first third, in percent."""
+    pairs = zip(translations(plan, run, beam), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True)
+    early, _, late = np.nanmean([recall_by_third(*pair) for pair in pairs], axis=0)
+    return 100 * float(late - early)
+
+
+def recall_rare(plan: Plan, run: Run, beam: int | None) -> float:
+    """The recall of reference words that are rare in the training text, in percent."""
+    train = plan.runs[0].config.data.train
+    assert isinstance(train, FileCorpus)
+    seen = Counter(word for line in read_lines(train.target) for word in words(line))
+    found = total = 0
+    for hypothesis, reference in zip(
+        translations(plan, run, beam), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True
+    ):
+        rare = Counter(word for word in words(reference) if seen[word] <= RARE)
+        found, total = found + (rare & Counter(words(hypothesis))).total(), total + rare.total()
+    return 100 * found / total
+
+
+def words(line: str) -> list[str]:
+    """Split into words without punctuation."""
+    return re.findall(r"\w+", line)
+
+
+def gradient_early(plan: Plan, run: Run, beam: int | None) -> float:
+    """The share of the gradient of the reference's log-probability that reaches the first third of the source, in
+    percent: a third if all positions receive as much.
+
+    A position receives the norm of the gradient with respect to its embedding.
+    """
+    loaded = load_run(run.path, torch.device("cpu"))
+    model, specials = loaded.model, Specials.of(loaded.tokenizers)
+    test, shares = plan.tests[DEFAULT_TEST], []
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    texts = source.encode(list(read_lines(test.source))), target.encode(list(read_lines(test.reference)))
+    for pair in zip(*texts, strict=True):
+        source_ids, target_ids = (np.array(ids, np.int32) for ids in pair)
+        batch = collate([source_ids], [target_ids], specials)
+        embedded = model.embed_source(batch.source).detach().requires_grad_()
+        memory = model.remember(model.encoder(embedded, batch.source_lengths), batch.source_lengths)
+        readouts = model.unroll(batch.target_input, memory)[0]
+        loss = model.loss(readouts, batch.target_output, batch.target_mask, 0.0)[0]
+        [gradient] = torch.autograd.grad(loss, embedded)
+        thirds = by_third(gradient[0].norm(dim=-1).tolist())
+        shares.append(thirds[0] / thirds.sum())
+    return 100 * float(np.mean(shares))
+
+
+def retained(plan: Plan, run: Run, beam: int | None, *, brevity: bool = True) -> float:
+    """BLEU of long sources in percent of that of short ones, or of both without their brevity penalties."""
+    test = plan.tests[DEFAULT_TEST]
+    assert test.short is not None
+    assert test.long is not None
+    sources, references = list(read_lines(test.source)), list(read_lines(test.reference))
+    hypotheses, scores = translations(plan, run, beam), []
+    for low, high in (test.long, test.short):
+        rows = [row for row, length in enumerate(lengths(sources, "words")) if low <= length <= high]
+        score = bleu_of("13a").corpus_score([hypotheses[row] for row in rows], [[references[row] for row in rows]])
+        scores.append(score.score if brevity else score.score / score.bp)
+    return 100 * float(scores[0] / scores[1])
+
+
 def aligner(plan: Plan) -> float:
     """The negative of the error rate of the statistical aligner, which reads the training text and the test set."""
     gold, text = gold_pairs(plan), plan.runs[0].config.data.train
@@ -138,6 +213,11 @@ SCORES = {
     "bleu": Score("BLEU", 1, bleu_of_run),
     "loss": Score("nats", 3, minus_loss),
     "aer": Score("points", 1, minus_error_rate),
+    "recall_late": Score("% recall", 1, recall_late),
+    "recall_rare": Score("% recall", 1, recall_rare),
+    "gradient_early": Score("% of the gradient", 1, gradient_early),
+    "retained": Score("% retained", 1, retained),
+    "retained_unpenalized": Score("% retained", 1, partial(retained, brevity=False)),
 }
 BASELINES = {"aligner": aligner}
 """Systems without runs."""
