@@ -1,4 +1,4 @@
-"""Large files: shards, and translations that go on after a kill."""
+"""Large files: translations that go on after a kill."""
 
 import json
 from pathlib import Path
@@ -31,21 +31,6 @@ SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1
 
 
 @pytest.mark.parametrize("options", SEARCHES)
-@pytest.mark.parametrize(("lines", "count"), [(COUNT, 3), (2, 4)], ids=["some lines each", "some without lines"])
-def test_the_shards_joined_are_the_whole(
-    random_run: str, source: Path, tmp_path: Path, options: list[str], lines: int, count: int
-) -> None:
-    source.write_text("".join(TEXT.splitlines(keepends=True)[:lines]), "utf-8")
-    whole = translated(random_run, source, tmp_path / "whole", *options)
-    parts = [
-        translated(random_run, source, tmp_path / f"{index}", "--shard", f"{index}/{count}", *options)
-        for index in range(1, count + 1)
-    ]
-    assert "".join(parts) == whole
-    assert sorted(path.name for path in tmp_path.iterdir() if "partial" in path.name) == []
-
-
-@pytest.mark.parametrize("options", SEARCHES)
 def test_after_a_kill_the_same_command_goes_on(
     random_run: str,
     source: Path,
@@ -55,7 +40,7 @@ def test_after_a_kill_the_same_command_goes_on(
     options: list[str],
 ) -> None:
     alignments = tmp_path / "links"
-    options = [*options, "--alignments", str(alignments), "--shard", "1/1"]
+    options = [*options, "--alignments", str(alignments)]
     whole, links = translated(random_run, source, tmp_path / "whole", *options), alignments.read_text()
     output = tmp_path / "out"
     output.write_text("an older one\n")
@@ -75,7 +60,7 @@ def test_after_a_kill_the_same_command_goes_on(
         file.write("half a li")  # the kill came while a line was written
     capsys.readouterr()
     assert translated(random_run, source, output, *options) == whole
-    assert alignments.read_text() == links
+    assert alignments.read_text() == links and not list(tmp_path.glob("*partial*"))
     assert "after 7 lines" in capsys.readouterr().err and len(whole.splitlines()) == rows * COUNT
 
 
@@ -90,8 +75,3 @@ def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
     first, second = (growing([tmp_path / "out"], 1, {}, print) for _ in range(2))
     with first, pytest.raises(ConfigError, match="another process"), second:
         pass
-
-
-@pytest.mark.parametrize("shard", ["0/3", "4/3", "x", "1/", "1"])
-def test_a_wrong_shard_is_refused(random_run: str, source: Path, shard: str) -> None:
-    assert main(["--model", random_run, "--input", str(source), "--shard", shard]) == 2

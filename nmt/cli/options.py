@@ -65,14 +65,6 @@ def length_range(text: str) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def shard_of(text: str) -> tuple[int, int]:
-    """Parse I/N, with I from 1 to N."""
-    index, slash, count = text.partition("/")
-    if not (slash and index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a shard; of four they are 1/4, 2/4, 3/4 and 4/4")
-    return int(index), int(count)
-
-
 InputFile = Annotated[str, Value("FILE", require_readable)]
 OutputFile = Annotated[str, Value("FILE", require_writable, written=True)]
 RunPath = Annotated[str, Value("RUN", require_run)]
@@ -83,7 +75,6 @@ Device = Annotated[str, Value("NAME")]
 Precision = Literal["fp32", "bf16", "int8"]
 Bins = Annotated[tuple[int, ...], Value("N,N,...", parse=bin_edges)]
 Lengths = Annotated[tuple[int, int], Value("N-M", parse=length_range)]
-Shard = Annotated[tuple[int, int], Value("I/N", parse=shard_of)]
 FirstWord = Annotated[int, Field(ge=0, le=1)]
 
 EXAMPLES = "examples:"

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from nmt.cli.command import Command
 from nmt.cli.files import Output, count_lines, format_links, open_outputs, require_attention, standard_input, write_rows
-from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Shard, Value
+from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
@@ -49,7 +49,6 @@ def translate(
     markup: bool = False,
     paragraphs: bool = False,
     glossary: InputFile | None = None,
-    shard: Shard | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
     sampling_temperature: Annotated[float, Field(ge=0)] | None = None,
@@ -74,7 +73,6 @@ def translate(
         markup: put inline tags, as in <b>word</b>, around the words that attend to the tagged ones
         paragraphs: translate each line sentence by sentence and keep its indentation; scores are summed
         glossary: use these translations of terms; each line has a term, a tab and its translation
-        shard: translate only part I of N parts of --input, 1/N to N/N; cat joins the outputs
 
     Sampling, instead of beam search:
         sampling_temperature: sample with this temperature; 1 keeps the model's probabilities, lower values favor
@@ -90,7 +88,7 @@ def translate(
     drawn = {"--alignments": alignments, "--attention": attention, "--pictures": pictures, "--markup": markup}
     sampled = {"--sampling-temperature": sampling_temperature, "--top-k": top_k, "--top-p": top_p, "--seed": seed}
     rest = {"--n-best": n_best > 1, "--paragraphs": paragraphs, "--confidence": confidence, "--glossary": glossary}
-    refuse_contradictions({**drawn, **sampled, **rest, "--shard": shard, "--input": input})
+    refuse_contradictions({**drawn, **sampled, **rest})
     if confidence and len(model) > 1:
         raise ConfigError("--confidence: is that of one run; name one --model")
     for path in model if glossary else ():
@@ -118,17 +116,13 @@ def translate(
         decoding = {"beam_size": 1, **decoding, "sampling": sampling}
     search = translator.options(n_best=n_best, attention=any(drawn.values()), **decoding)
     typed = input is None and sys.stdin.isatty()
-    begin, end = 0, count_lines(input)
-    if shard is not None and end is not None:
-        begin, end = (end * place // shard[1] for place in (shard[0] - 1, shard[0]))
     form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
-    origin = {"shard": shard, "markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
+    origin = {"markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
     origin["glossary"] = file_sha256(glossary) if glossary else None
     columns = {"scores": scores, "confidence": calibration}
     with ExitStack() as stack:
         outputs, done = _open(forms, model, input, search, origin | columns, stack)
-        begin += done
         watched = partial(
             translate_watched,
             translator,
@@ -136,13 +130,13 @@ def translate(
             source=name,
             between=(" " if unit_of(config.data.target_language) == "words" else "") if paragraphs else None,
             typed=typed,
-            first=begin + 1,
+            first=done + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
-            total=None if end is None or paragraphs else end - begin,
+            total=None if (count := count_lines(input)) is None or paragraphs else count - done,
         )
-        read = islice(with_prompt(lines) if typed else lines, begin, end)
-        translations = translate_marked(watched, read, name, begin + 1) if markup else watched(read)
-        for number, translation in enumerate(translations, begin + 1):
+        read = islice(with_prompt(lines) if typed else lines, done, None)
+        translations = translate_marked(watched, read, name, done + 1) if markup else watched(read)
+        for number, translation in enumerate(translations, done + 1):
             hypotheses = [*translation.hypotheses, *[MISSING] * (n_best - len(translation.hypotheses))]
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))
             if pictures:
@@ -153,7 +147,7 @@ main = Command(translate)
 
 
 def refuse_contradictions(options: Mapping[str, Any]) -> None:
-    """Raise ConfigError for options, by their flags, that contradict each other or need another input."""
+    """Raise ConfigError for options, by their flags, that contradict each other."""
     given = [flag for flag, value in options.items() if value is not None and value is not False]
     chosen = [flag for flag in ("--top-k", "--top-p", "--seed") if flag in given]
     if chosen and "--sampling-temperature" not in given:
@@ -167,8 +161,6 @@ def refuse_contradictions(options: Mapping[str, Any]) -> None:
     for option, others in excluded.items():
         if option in given and (named := [flag for flag in others if flag in given]):
             raise ConfigError(f"{', '.join(named)}: cannot be combined with {option}; leave one out")
-    if "--shard" in given and not Path(options["--input"] or "").is_file():
-        raise ConfigError("--shard: needs --input, a regular file: its lines are counted")
 
 
 def with_prompt(lines: Iterator[str]) -> Iterator[str]:
