@@ -8,8 +8,7 @@ from ipaddress import ip_address
 from types import FrameType
 
 import uvicorn
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from nmt.errors import ConfigError
 from nmt.pages.serving.batches import Limits
@@ -45,20 +44,10 @@ def known_hosts(asked: str, address: str) -> list[str]:
 
 
 def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
-    """Make the server; ``run(sockets=[...])`` runs it until ``should_exit``, then answers what it has accepted.
-
-    More connections than ``limits`` allow get status 503.
-    """
-
-    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
-        crowded = scope["type"] == "http" and len(server.server_state.connections) > limits.connections
-        problem = {"error": "too many connections; try again later"}
-        answer = JSONResponse(problem, 503, {"retry-after": "1"}) if crowded else app
-        await answer(scope, receive, send)
-
-    server = uvicorn.Server(
+    """Make the server; ``run(sockets=[...])`` runs it until ``should_exit``, then answers what it has accepted."""
+    return uvicorn.Server(
         uvicorn.Config(
-            limited,
+            app,
             http="h11",  # answers a large head and a broken one with 400
             headers=HEADERS,
             ws="none",
@@ -70,9 +59,9 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
             proxy_headers=False,
             timeout_graceful_shutdown=math.ceil(limits.arrival + limits.seconds) + 1,
             h11_max_incomplete_event_size=LARGEST_HEAD,
+            limit_concurrency=limits.connections + 1,  # the connection that asks is one of them
         )
     )
-    return server
 
 
 def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
