@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from nmt import fast
 from nmt.cli.experiment import main as experiment
-from nmt.config import Config, load_config, load_run_config, schema
+from nmt.config import Config, load_config, schema
 from nmt.errors import ConfigError
 from nmt.model import Memory, State, build_model
 from nmt.model.attention import Attention, ScoredAttention
@@ -238,13 +238,6 @@ def test_training_has_parts_of_its_own_that_translation_does_without(folder: Pat
     assert rates == pytest.approx([0.5, 0.75, 0.5, 0.25])
     for group in built[-1].param_groups:
         assert group["lr"] == pytest.approx(0.25 * (0.05 if group["params"][0].ndim == 1 else 0.1))
-    del schema.SCHEDULES.options["test_linear"]
-    read = load_run_config(folder / "run").training
-    assert (read.optimizer, read.schedule) == (config.training.optimizer, schema.ConstantSchedule())
-    del schema.OPTIMIZERS.options["test_grouped"]
-    assert Translator.load(folder / "run", "cpu").translate(["oak"])
-    with pytest.raises(ConfigError, match=r"training\.optimizer\.type: 'test_grouped'"):
-        load_run_config(folder / "run", exact=True)
 
 
 def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder: Path) -> None:

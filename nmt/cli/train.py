@@ -80,7 +80,7 @@ def configuration(file: str | None, overrides: Sequence[str], output: str | None
     elif resume and output:
         if not (Path(output) / "config.yaml").exists():
             raise CheckpointError(f"{output}: there is no run to resume; start one with --config FILE")
-        config = load_run_config(output, overrides, exact=True)
+        config = load_run_config(output, overrides)
     else:
         raise ConfigError("--config is missing: give a configuration, or continue a run with --resume --output RUN")
     if output is None:

@@ -27,8 +27,6 @@ MOST_RUNS = 6
 """Runs that a message names."""
 LARGEST_YAML = 1 << 15
 """Bytes of a file; configurations have a tenth of it."""
-ONLY_TRAINING = ("training.optimizer", "training.schedule")
-"""Parts that only training needs: elsewhere defaults replace those whose module is not imported."""
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -63,10 +61,9 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     raise ConfigError(*map(one_line, problems))
 
 
-def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, exact: bool = False) -> Config:
+def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
-    Unless it must be ``exact``, defaults replace an optimizer or schedule of a module that is not imported.
     Raises CheckpointError without a run directory, FileError for a pipe, a device or a link out of it.
     """
     path = Path(run) / "config.yaml"
@@ -80,14 +77,7 @@ def load_run_config(run: str | Path, overrides: Sequence[str] = (), *, exact: bo
         raise CheckpointError(f"{run}: {found} run directory{tried(run)}; nmt-train makes one")
     refuse_links_outside(Path(run), [path])
     require_regular_file(path, LARGEST_YAML)
-    try:
-        return load_config(path, overrides)
-    except ConfigError as error:
-        own = [problem for problem in error.problems if "NMT_IMPORT" in problem]
-        unknown = [key for key in ONLY_TRAINING if any(each.startswith(f"{path}: {key}.type: ") for each in own)]
-        if exact or not unknown:
-            raise
-        return load_config(path, [*overrides, *(f"{key}={{}}" for key in unknown)])
+    return load_config(path, overrides)
 
 
 def is_run(folder: Path) -> bool:
@@ -140,16 +130,14 @@ def _apply(data: dict[str, Any], override: str) -> None:
 
 
 def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
-    """The problem with its origin: the last override that set its key, or a key in a needless section; or the file."""
+    """The problem with its origin: the last override that set its key, or a key in it; or the file."""
     for override in reversed(overrides):
         key, _, value = override.partition("=")
         key = key.strip()
-        inside = key.startswith(f"{problem.key}.")
-        needless = inside and (problem.text.startswith("unknown key") or "has no effect" in problem.text)
-        if needless or f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
+        if key.startswith(f"{problem.key}.") or f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
             return f"--set {override}: {problem}"
         section = key.removesuffix(".type")
-        if section != key and problem.key.startswith(f"{section}.") and "has no effect" in problem.text:
+        if problem.of_other_type and section != key and problem.key.startswith(f"{section}."):
             return f"{file}: {problem}; to replace the whole section: --set '{section}={{type: {value}}}'"
     return f"{file}: {problem}"
 

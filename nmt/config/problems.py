@@ -141,7 +141,7 @@ def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
     place = find(error["loc"], root)
     kind, found = error["type"], error["input"]
     if kind == "extra_forbidden":
-        return Problem(place.key, _unknown_key(place, error["loc"], root))
+        return _unknown_key(place, error["loc"], root)
     if kind == "value_error":
         return Problem(place.key, str(error["ctx"]["error"]))
     words = choices(place.annotation)
@@ -183,13 +183,15 @@ def show(value: Any) -> str:
     return str(value).lower()
 
 
-def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section]) -> str:
+def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section]) -> Problem:
     name = str(location[-1])
     having = [tag for tag, variant in place.alternatives.items() if name in variant.model_fields]
     if having:
-        return f"has no effect with '{location[-2]}', only with {listed(map(repr, having))}; leave it out"
+        text = f"has no effect with '{location[-2]}', only with {listed(map(repr, having))}; leave it out"
+        return Problem(place.key, text, of_other_type=True)
     if places := keys_by_name(root).get(name):
         named = (each if "." in each else f"{each} at the top level" for each in places[:MOST_KEYS])
-        return f"unknown key; there is {', '.join(named)}"
+        return Problem(place.key, f"unknown key; there is {', '.join(named)}")
     here = list(place.section.model_fields)
-    return "; ".join(["unknown key", *(nearest(name, here) or [f"the keys here are {', '.join(here)}"])])
+    hints = nearest(name, here) or [f"the keys here are {', '.join(here)}"]
+    return Problem(place.key, "; ".join(["unknown key", *hints]))

@@ -44,6 +44,8 @@ class Problem(NamedTuple):
     """Dotted; empty for the configuration as a whole."""
     text: str
     """The value found and the values allowed."""
+    of_other_type: bool = False
+    """Whether the key is one of another ``type`` of its section."""
 
     def __str__(self) -> str:
         return f"{self.key}: {self.text}" if self.key else self.text

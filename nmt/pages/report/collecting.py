@@ -97,12 +97,12 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
 def _runs(path: Path) -> list[Trained]:
     """Return the run of a run directory, or all runs of an output directory, in the order of its results."""
     if (path / "config.yaml").is_file():
-        return [Trained(run_name(path), RunDirectory(path), load_run_config(path, exact=True))]
+        return [Trained(run_name(path), RunDirectory(path), load_run_config(path))]
     found = []
     for pattern in ("*/config.yaml", "*/seed-*/config.yaml"):
         for run in sorted(file.parent for file in path.glob(pattern)):
             name = ":".join(run.relative_to(path).parts).replace("seed-", "")
-            found.append(Trained(name, RunDirectory(run), load_run_config(run, exact=True)))
+            found.append(Trained(name, RunDirectory(run), load_run_config(run)))
     if not found:
         near = [str(each) for each in path.resolve().parents if is_run(each)]
         wanted = *near, "a run directory, or an experiment's output directory or YAML file"
