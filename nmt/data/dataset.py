@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, m
 from nmt.data.glossary import TERM_MARKS, Glossary
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
+from nmt.data.rough import roughened
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
 from nmt.files import why_unwritable, write_json
@@ -65,10 +67,12 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
         terms = Glossary(read_terms(data.glossary.file), data.glossary.share) if data.glossary else None
     start_from = config.training.start_from and str(own or config.training.start_from)
     tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(config)
-    recipe = Recipe(tokenizers, data.filter, text=bool(options.dropout), links=bool(data.linked), glossary=terms)
+    text = bool(options.dropout or data.rough)
+    recipe = Recipe(tokenizers, data.filter, text=text, links=bool(data.linked), glossary=terms)
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
-    train = TrainingSet(tables["train"], tokenizers, dropout=options.dropout, parts=parts, seed=config.seed)
+    drawn: dict[str, Any] = {"dropout": options.dropout, "rough": data.rough, "parts": parts, "seed": config.seed}
+    train = TrainingSet(tables["train"], tokenizers, **drawn)
     pairs = {
         name: list(map(Pair, table["source_text"].to_pylist(), table["target_text"].to_pylist()))
         for name, table in tables.items()
@@ -124,13 +128,15 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     def read() -> Iterator[Pair]:
         for key, corpus in corpora.items():
             with of_key(f"data.{key}"):
-                yield from read_pairs(corpus, data.source_language, data.target_language)
+                for place, pair in enumerate(read_pairs(corpus, data.source_language, data.target_language)):
+                    yield Pair(roughened(pair.source, data.rough, Random(place)), pair.target) if data.rough else pair
 
     def build(folder: Path) -> None:
         say(f"learning the {options.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
         learn(options, counted(read(), "reading text for the tokenizer", None, "pairs"), pieces, both).save(folder)
 
-    text = [digests[key] for key in corpora]
+    text: list[Any] = [digests[key] for key in corpora]
+    text += [data.rough.model_dump()] if data.rough else []
     key = _key(CACHE_FORMAT, text, [pieces, both], options.model_dump(exclude={"dropout"}))
     return cached(data.cache, f"tokenizer-{key}", Tokenizers.load, build, say)
 

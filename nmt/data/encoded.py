@@ -7,22 +7,24 @@ an epoch: segmentation, of (seed, epoch, pair, side); choice of pairs, of (parts
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from nmt.config.schema import AnyCorpus, Filter
+from nmt.config.schema import AnyCorpus, Filter, Rough
 from nmt.data.corpus import Pair, corpus_name, read_pairs
 from nmt.data.glossary import Glossary
 from nmt.data.links import Link, linked_pairs, piece_links, piece_words
 from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
+from nmt.data.rough import roughened
 from nmt.data.tokenizer import BpeDropout, Ids, Tokenizers
 from nmt.errors import DataError, of_key
 from nmt.messages import Say, progress_bar, silent
@@ -171,6 +173,8 @@ def mapped(path: Path) -> pa.Table:
 
 Indices = Sequence[int] | NDArray[Any]
 Parts = Sequence[tuple[int, int]]
+Encode = Callable[[str, int], list[int]]
+"""A text and a seed -> its ids."""
 READ = 10_000
 """Texts that are sampled at a time."""
 
@@ -226,9 +230,9 @@ class _IdLists:
 class TrainingSet(EncodedCorpus):
     """All pairs of the training corpora, corpus after corpus, from which each epoch reads its own.
 
-    ``dropout`` is the share of merges that a segmentation leaves out, drawn again in each epoch; unless it is 0, the
-    table has the text of both sides, too. ``parts`` are the pairs of each corpus of a mix, and how many of them an
-    epoch reads. The ``seed`` is that of the segmentations and of the pairs that an epoch reads.
+    ``dropout`` is the share of merges that a segmentation leaves out, ``rough`` that of pairs whose source is changed,
+    both drawn again in each epoch; with either, the table has the text of both sides, too. ``parts`` are the pairs of
+    each corpus of a mix, and how many of them an epoch reads. All draws follow from the ``seed``.
     """
 
     def __init__(
@@ -237,27 +241,32 @@ class TrainingSet(EncodedCorpus):
         tokenizers: Tokenizers | None = None,
         *,
         dropout: float = 0.0,
+        rough: Rough | None = None,
         parts: Parts = (),
         seed: int = 0,
     ) -> None:
         super().__init__(table)
-        self._table, self._parts, self._seed = table, parts, seed
-        self._segmentations, self._tags = dict[str, BpeDropout](), set[int]()
-        if tokenizers is not None and dropout:
-            self._segmentations |= {side: BpeDropout(tokenizer, dropout) for side, tokenizer in tokenizers.sides()}
+        self._table, self._rough, self._parts, self._seed = table, rough, parts, seed
+        self._encode, self._tags = dict[str, Encode](), set[int]()
+        if tokenizers is not None:
             self._tags |= tokenizers.tags.keys()
+            if dropout:
+                self._encode |= {side: BpeDropout(each, dropout).sample for side, each in tokenizers.sides()}
+            elif rough is not None:
+                self._encode["source"] = lambda text, _: tokenizers.source.encode([text])[0]
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
-        """The pairs that an epoch reads, in the order of the corpora, segmented for it; its plan shuffles them."""
+        """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it; its plan shuffles
+        them."""
         whole = all(size == count for size, count in self._parts)
-        if whole and not self._segmentations:
+        if whole and not self._encode:
             return self
-        table = self._sampled(epoch) if self._segmentations else self._table
+        table = self._sampled(epoch) if self._encode else self._table
         drawn = None if whole else epoch_rows(self._parts, seed=self._seed, epoch=epoch)
         return EncodedCorpus(table, drawn)
 
     def _sampled(self, epoch: int) -> pa.Table:
-        """The segmentations of an epoch, in a file without a name. Raises DataError if it cannot be written."""
+        """The ids of an epoch, in a file without a name. Raises DataError if it cannot be written."""
         schema, first = self._table.select(SIDES).schema, 0
         try:
             with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
@@ -269,17 +278,20 @@ class TrainingSet(EncodedCorpus):
                 file.flush()
                 return mapped(Path(file.name))
         except OSError as error:
-            remedy = "let TMPDIR name a directory with space, or set tokenizer.dropout to 0"
-            raise DataError(f"tokenizer.dropout: cannot write an epoch's segmentations: {error}; {remedy}") from None
+            key = "data.rough" if self._rough else "tokenizer.dropout"
+            remedy = f"let TMPDIR name a directory with space, or leave {key} out"
+            raise DataError(f"{key}: cannot write the sentences of an epoch: {error}; {remedy}") from None
 
     def _sampled_side(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
-        """Sample the texts of a side of a batch whose pairs are numbered from ``first``."""
-        rows = []
+        """Change and encode the texts of a side of a batch whose pairs are numbered from ``first``."""
+        if side not in self._encode:
+            return batch[side]
+        rows, encode, rough = [], self._encode[side], self._rough if side == "source" else None
         texts, best = batch[f"{side}_text"].to_pylist(), batch[side].to_pylist()
         for pair, (text, ids) in enumerate(zip(texts, best, strict=True), first):
             number = text_hash(repr((self._seed, epoch, pair, side)))
             tag = ids[:1] if ids and ids[0] in self._tags else []
-            rows.append(tag + self._segmentations[side].sample(text, number))
+            rows.append(tag + encode(roughened(text, rough, Random(number)) if rough else text, number))
         return pa.array(rows, batch[side].type)
 
 

@@ -30,6 +30,7 @@ from tests.config.configurations import MINIMAL, load, problems
         ("model.attention={type: luong, score: [dot]}", "model.attention.score", "one of the kinds additive"),
         ("precision=on", "precision", "'on' is not one of auto, fp32, bf16"),
         # values
+        ("data.rough.upper=1.5", "data.rough.upper", "found 1.5; must be"),
         ("model.dropout=true", "model.dropout", "found true; must be a section"),
         ("decoding=", "decoding", "found nothing"),
         ("tokenizer.vocabulary=4", "tokenizer.vocabulary", "found 4; must be at least 5"),
@@ -147,6 +148,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("training.guided_attention={}",), {"training.guided_attention": "data.train.links"}),
     ((attention("none"), *GUIDED), {"training.guided_attention": "none"}),
     ((*GUIDED, "tokenizer.dropout=0.1"), {"tokenizer.dropout": "training.guided_attention"}),
+    ((*GUIDED, "data.rough={}"), {"data.rough": "training.guided_attention"}),
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
     # decoding
     (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),

@@ -131,6 +131,21 @@ class Terms(Section):
     """Share of the training pairs that show some of them."""
 
 
+class Rough(Section):
+    """Shares of the training pairs whose source is changed, drawn again in each epoch."""
+
+    upper: Fraction = 0.1
+    """ALL CAPITALS."""
+    title: Fraction = 0.05
+    """Capital Initials."""
+    typos: Fraction = 0.2
+    """Up to 10% of the letters mistyped."""
+    accents: Fraction = 0.05
+    """Without accents."""
+    stop: Fraction = 0.05
+    """Without final full stop."""
+
+
 class Data(Section):
     """The corpora. Relative paths start at the working directory."""
 
@@ -151,6 +166,7 @@ class Data(Section):
     protect: Annotated[tuple[Span, ...], AfterValidator(lambda kinds: tuple(sorted({*kinds})))] = ()
     """Spans to copy untranslated; braces: ``{name}``, tag: ``<x>``."""
     glossary: Terms | None = None
+    rough: Rough | None = None
     filter: Filter = Filter()
     cache: Text | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""

@@ -128,10 +128,10 @@ class Config(Section):
             yield Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'")
         if isinstance(self.tokenizer, LearnedTokenizer) and self.tokenizer.dropout and self.tokenizer.type != "bpe":
             yield Problem("tokenizer.dropout", f"'{self.tokenizer.type}' has no merges; leave it out, or use type bpe")
-        if self.data.protect and self.tokenizer.type == "word":
-            yield Problem("data.protect", "needs pieces within words; leave it out, or use another tokenizer.type")
-        if self.data.glossary is not None and self.tokenizer.type == "word":
-            yield Problem("data.glossary", "needs pieces within words; leave it out, or use another tokenizer.type")
+        for name in ("protect", "glossary", "rough") if self.tokenizer.type == "word" else ():
+            if getattr(self.data, name):
+                text = "needs pieces within words; leave it out, or use another tokenizer.type"
+                yield Problem(f"data.{name}", text)
         for links in self.data.linked if self.data.glossary is not None else ():
             yield Problem(links, "links words that data.glossary replaces; leave one of them out")
         gold = self.evaluation.gold is not None and not isinstance(self.model.attention, NoAttention)
@@ -145,5 +145,6 @@ class Config(Section):
             yield Problem(key, "needs the word links of the training set; name their file in data.train.links")
         if guided and isinstance(self.model.attention, NoAttention):
             yield Problem(key, "needs an attention, and model.attention.type is 'none'; leave it out, or choose one")
-        if guided and self.tokenizer.dropout:
-            yield Problem("tokenizer.dropout", f"changes the pieces that {key} has links for; leave one out")
+        for other, used in (("tokenizer.dropout", self.tokenizer.dropout), ("data.rough", self.data.rough)):
+            if guided and used:
+                yield Problem(other, f"changes the pieces that {key} has links for; leave one out")

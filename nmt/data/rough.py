@@ -1,0 +1,75 @@
+"""Rough text: training sources changed as careless users write, so that the network learns to read such text.
+
+Synthetic noise (Belinkov & Bisk 2018). Targets stay as they are, in all-capitals pairs too: whoever wants a translation
+in capitals can capitalize one, but nobody can restore its normal letters. A change is a pure function of (text, random
+generator).
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from random import Random
+
+from nmt.config.schema import Rough
+from nmt.data.glossary import TERM_MARKS
+
+KEYS = "qwertyuiop", "asdfghjkl", "zxcvbnm"
+"""Rows of keys; each begins half a key to the right of the row above."""
+AROUND = (-1, 0), (1, 0), (0, -1), (1, -1), (0, 1), (-1, 1)
+MOST_TYPOS = 0.1
+"""Share of mistyped letters in the worst text."""
+PLACES = {key: (x, y) for y, row in enumerate(KEYS) for x, key in enumerate(row)}
+NEIGHBOURS = {
+    key: [other for other, (ox, oy) in PLACES.items() if (ox - x, oy - y) in AROUND] for key, (x, y) in PLACES.items()
+}
+"""The keys around a key."""
+WORD = re.compile(r"[\w'’]+")
+TERM = re.compile(f"({TERM_MARKS[0]}[^{TERM_MARKS[1]}]*{TERM_MARKS[1]})")
+
+
+def mistyped(text: str, choice: Random, rate: float) -> str:
+    """Mistype each letter with probability ``rate``: another key, one key more, no key, or the next letter first.
+
+    Keys are neighbours of the letter; a letter that ``KEYS`` lack is its own neighbour.
+    """
+
+    def typed(word: re.Match[str]) -> str:
+        letters = list(word[0])
+        for place, letter in enumerate(letters):
+            if letter.isalpha() and choice.random() < rate:
+                key = choice.choice(NEIGHBOURS.get(unaccented(letter.lower()), letter))
+                key, rest = key.upper() if letter.isupper() else key, letters[place + 1 : place + 2]
+                kinds = [key, *rest], [key + letter, *rest], ["", *rest], [*rest, letter]
+                letters[place : place + 2] = choice.choice(kinds)
+        return "".join(letters)
+
+    return WORD.sub(typed, text)
+
+
+def unaccented(text: str) -> str:
+    """Drop the accents of letters: é becomes e, ö o."""
+    return unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text)))
+
+
+def capitalized(text: str) -> str:
+    """Begin each word with a capital."""
+    return WORD.sub(lambda word: word[0][0].upper() + word[0][1:], text)
+
+
+CHANGES: Mapping[str, Callable[[str, Random], str]] = {
+    "accents": lambda text, _: unaccented(text),
+    "stop": lambda text, _: re.sub(r"[.。]$", "", text),
+    "typos": lambda text, choice: mistyped(text, choice, choice.uniform(0, MOST_TYPOS)),
+    "title": lambda text, _: capitalized(text),
+    "upper": lambda text, _: text.upper(),
+}
+"""Each by its option, in the order in which they are made."""
+
+
+def roughened(text: str, shares: Rough, choice: Random) -> str:
+    """Make each change with the probability of its option; marked terms stay, and a text of which nothing is left."""
+    parts = TERM.split(text)
+    for option, change in CHANGES.items():
+        if choice.random() < getattr(shares, option):
+            parts[::2] = [change(part, choice) for part in parts[::2]]
+    return changed if (changed := "".join(parts)).strip() else text

@@ -1,0 +1,74 @@
+"""Rough text: what each change makes of a text, and what training reads of it."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from nmt.config.schema import Rough
+from nmt.data.dataset import prepare
+from nmt.data.glossary import marked
+from nmt.data.rough import CHANGES, mistyped, roughened
+from tests.comparison import differences
+from tests.small_run import train_whole_and_in_parts
+from tests.test_epochs import configuration, pairs_of
+
+ROUGH = {"type": "bpe", "vocabulary": 60}
+NEVER = dict.fromkeys(CHANGES, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "changed"),
+    [
+        ("upper", "A naïve dog's \ue000.", "A NAÏVE DOG'S \ue000."),
+        ("title", "the dog's big-eared 2nd", "The Dog's Big-Eared 2nd"),
+        ("accents", "Él naïve ộ 각 นี้", "El naive o 각 นี้"),
+        ("stop", "A. dog.", "A. dog"),
+        ("stop", "犬。", "犬"),
+        ("stop", "a dog?", "a dog?"),
+    ],
+)
+def test_a_change(change: str, text: str, changed: str) -> None:
+    assert CHANGES[change](text, Random(1)) == changed
+
+
+@pytest.mark.parametrize(("letter", "keys"), [("g", "ftyhvb"), ("É", "WRSD"), ("ж", "ж")])
+def test_another_key_is_a_neighbour(letter: str, keys: str) -> None:
+    found = {mistyped(letter, Random(seed), 1.0) for seed in range(500)}
+    assert found == {"", letter, *keys, *(key + letter for key in keys)}
+
+
+def test_as_many_letters_are_mistyped_as_asked_within_their_words() -> None:
+    assert {mistyped("ab", Random(seed), 1.0) for seed in range(500)} > {"ba"}, "letters are exchanged, too"
+    words = ["y"] * 10_000 + ["5.\ue000"]
+    found = mistyped(" ".join(words), Random(1), 0.2).split(" ")
+    assert len(found) == len(words)
+    assert found[-1] == words[-1]
+    assert sum(word != "y" for word in found[:-1]) == pytest.approx(0.75 * 0.2 * 10_000, rel=0.1)
+
+
+def test_marked_terms_and_texts_of_which_nothing_would_be_left_stay() -> None:
+    term, upper = marked("déjà vu"), Rough(**NEVER | {"upper": 0.999, "accents": 0.999})
+    assert roughened(f"é {term} é", upper, Random(1)) == f"E {term} E"
+    assert roughened(".", Rough(**NEVER | {"stop": 0.999}), Random(1)) == "."
+    assert {roughened("é. b", Rough(**NEVER), Random(seed)) for seed in range(50)} == {"é. b"}
+
+
+@pytest.mark.parametrize("tokenizer", [ROUGH, ROUGH | {"dropout": 0.3}])
+def test_each_epoch_changes_other_sources(tmp_path: Path, tokenizer: dict[str, object]) -> None:
+    chosen = configuration(tmp_path, tokenizer, data={"rough": NEVER | {"upper": 0.4}})
+    prepared = prepare(chosen)
+    epochs = [pairs_of(prepared.train.in_epoch(epoch)) for epoch in (0, 1)]
+    text, target = prepared.tokenizers.source.decode, prepared.tokenizers.target.decode
+    best = pairs_of(prepared.train)
+    for pairs in epochs:
+        assert [target(pair[1]) for pair in pairs] == [target(pair[1]) for pair in best]
+        found = [text(pair[0]) for pair in pairs]
+        assert {each.lower() for each in found} == {text(pair[0]) for pair in best}
+        assert sum(map(str.isupper, found)) == pytest.approx(0.4 * len(found), rel=0.25)
+    assert epochs[0] != epochs[1] == pairs_of(prepare(chosen).train.in_epoch(1))
+
+
+def test_a_run_stopped_and_resumed_reads_the_same_changes(tmp_path: Path) -> None:
+    train_whole_and_in_parts(configuration(tmp_path, ROUGH, data={"rough": {"typos": 0.9}}, updates=6), tmp_path)
+    assert differences(tmp_path / "parts", tmp_path / "whole") == []
