@@ -1,6 +1,7 @@
 """Measure what comes through a translation into French of sentences of the demo language, spans, terms and markup; how
-reliable the confidence of a run is; one system of two languages beside two systems."""
+reliable the confidence of a run is; one system of two languages beside two systems; translations of rough text."""
 
+import lzma
 import re
 import sys
 from collections import Counter, defaultdict
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
+from sacrebleu.metrics.chrf import CHRF
 
 from demo_language.corpus import LENGTHS, draw, forms
 from demo_language.generator import Generator
@@ -25,6 +27,7 @@ from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.data.corpus import read_pairs
 from nmt.data.glossary import Glossary
+from nmt.data.rough import CHANGES, mistyped
 from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
 from nmt.evaluation.metrics import bleu_of, sentence_scores
 from nmt.experiments.evaluation import evaluate
@@ -59,13 +62,14 @@ def measure(
     untaught: RunPath | None = None,
     calibrated: RunPath | None = None,
     languages: Annotated[str, Value("DIR")] | None = None,
+    rough: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
     """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without;
     how many terms of a glossary; how reliable the confidence of a run is; BLEU of one system of two languages and of
-    two systems. What the given runs do not measure stays in the file.
+    two systems; scores of rough text. What the given runs do not measure stays in the file.
 
     Args:
         protected: run directory of nmt-train on the demo language, with data.protect
@@ -74,6 +78,7 @@ def measure(
         untaught: run directory of the same system without data.glossary
         calibrated: any run with a confidence, which its data.test tries
         languages: directory of runs on Multi30k: de-N and fr-N, and both-N with tags, for each seed N
+        rough: directory of runs of configs/family.yaml: rough-N with data.rough, and plain-N, for each seed N
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
@@ -104,8 +109,11 @@ def measure(
         'data.corpora={de: {source: train.en.xz, target: train.de.xz, tag: <2de>}, fr: {source: train.en.xz, ...}}'
         'data.train={mix: {de: 1.0, fr: 1.0}}' data.validation.source=runs/languages/val.en
         data.validation.target=runs/languages/val.tgt
+      nmt-train --config configs/family.yaml --output runs/rough/plain-1 --set seed=1
+      nmt-train --config configs/family.yaml --output runs/rough/rough-1 --set seed=1 'data.rough={}'
       python scripts/own_text.py --protected runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
-        --languages runs/languages --terms runs/terms --untaught runs/untaught --json docs/figures/own_text.json
+        --languages runs/languages --terms runs/terms --untaught runs/untaught --rough runs/rough
+        --json docs/figures/own_text.json
     """
     found: dict[str, dict[str, Any]] = {}
     if protected and plain:
@@ -121,6 +129,8 @@ def measure(
         found["confidence"] = confidence(calibrated)
     if languages:
         found["BLEU by language"] = by_language(Path(languages))
+    if rough:
+        found["rough text"] = rough_text(Path(rough), lines, seed)
     say(str(found))
     if json is not None:
         origin = provenance(" ".join(["python scripts/own_text.py", *sys.argv[1:]]))
@@ -291,6 +301,29 @@ def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
             for name, tag in (("both", f"<2{code}>"), (code, None))
         }
     return found
+
+
+def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
+    """Scores of each system and seed on the test set, clean and changed; and how many words of the training text,
+    translated alone, have a translation without a repeated word."""
+    sources, references = (Path(f"{MULTI30K}/test2016.{side}").read_text("utf-8").splitlines() for side in ("en", "de"))
+    with lzma.open(f"{MULTI30K}/train.en.xz", "rt", encoding="utf-8") as text:
+        words = Random(seed).sample(sorted({*re.findall(r"[^\W\d_]+", text.read())}), lines)
+    random = Random(seed)
+    changed = {"clean": sources, "5% typos": [mistyped(text, random, 0.05) for text in sources]}
+    changed |= {name: [CHANGES[name](text, random) for text in sources] for name in ("upper", "title", "stop")}
+    found = {system: defaultdict[str, list[float]](list) for system in ("plain", "rough")}
+    for system, scores in found.items():
+        for run in sorted(folder.glob(f"{system}-?")):
+            translator = Translator.load(run)
+            for name, texts in changed.items():
+                hypotheses = [each.text for each in translator.translate(texts)]
+                for metric, of in (("BLEU", bleu_of("13a")), ("chrF", CHRF())):
+                    score = float(of.corpus_score(hypotheses, [references]).score)
+                    scores[f"{metric}, {name}"].append(round(score, 2))
+            alone = [re.findall(r"\w+", each.text.casefold()) for each in translator.translate(words)]
+            scores["words alone"].append(sum(len({*each}) == len(each) for each in alone))
+    return {"words": lines, **found}
 
 
 def linked_phrases(pair: Sentence) -> Iterator[tuple[int, int, set[int]]]:
