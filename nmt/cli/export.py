@@ -9,13 +9,22 @@ from nmt.cli.terminal import say
 from nmt.config import Config, load_run_config
 from nmt.errors import ConfigError
 from nmt.pages.web import refuse_unknown_parts
+from nmt.runs.hub import export_hub
 
 
-def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = False, ctranslate2: bool = False) -> None:
+def export(
+    run: RunPath,
+    folder: Annotated[str, Value("DIR")],
+    *,
+    web: bool = False,
+    ctranslate2: bool = False,
+    hub: bool = False,
+) -> None:
     """Write a run as files that translate without this package.
 
     With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
-    rounded weights. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs.
+    rounded weights. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs. With --hub:
+    a repository for the Hugging Face hub, with a model card; nmt-translate --model hf:OWNER/NAME then downloads it.
     README.md in the directory says how to use them in other programs.
 
     Args:
@@ -23,20 +32,23 @@ def export(run: RunPath, folder: Annotated[str, Value("DIR")], *, web: bool = Fa
         folder: new directory
         web: for browsers and Node; recurrent networks only
         ctranslate2: for CTranslate2; Transformers only
+        hub: for the Hugging Face hub
 
     examples:
       nmt-export --web runs/demo/bahdanau page
       nmt-export --ctranslate2 runs/transformer model
     """
-    if web == ctranslate2:
-        raise ConfigError("give exactly one of --web and --ctranslate2")
+    if web + ctranslate2 + hub != 1:
+        raise ConfigError("give exactly one of --web, --ctranslate2 and --hub")
     directory = Path(folder)
     if directory.is_file():
         raise ConfigError(f"DIR: {folder} is a file; choose a new directory")
     if directory.is_dir() and any(directory.iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
     config = load_run_config(run)
-    if web:
+    if hub:
+        size, hint = export_hub(run, directory), f"to upload it: hf upload OWNER/NAME {folder}"
+    elif web:
         refuse_unknown_parts(config.model)
         from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
 

@@ -17,7 +17,9 @@ from nmt.cli.files import NamedPath, require_run, require_system, require_writab
 from nmt.config import schema
 from nmt.config.problems import choices, explain_value
 from nmt.data.corpus import require_readable
+from nmt.errors import CheckpointError
 from nmt.files import printable
+from nmt.runs.hub import local
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,17 @@ def length_range(text: str) -> tuple[int, int]:
     return int(low), int(high)
 
 
+def run_path(text: str) -> str:
+    """The directory of a run, which may have to be downloaded."""
+    try:
+        return local(text)
+    except CheckpointError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 InputFile = Annotated[str, Value("FILE", require_readable)]
 OutputFile = Annotated[str, Value("FILE", require_writable, written=True)]
-RunPath = Annotated[str, Value("RUN", require_run)]
+RunPath = Annotated[str, Value("RUN", require_run, parse=run_path)]
 RunOrFile = Annotated[tuple[str, str], Value("NAME=RUN_OR_HYPOTHESES", require_system, parse=named)]
 NamedFile = Annotated[tuple[str, str], Value("NAME=FILE", require_readable, parse=named)]
 Overrides = list[Annotated[str, Value("KEY=VALUE")]]

@@ -14,6 +14,7 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.device import precision_of, release_freed_memory, resolve_device
 from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import UNSEEN, Step, silent
+from nmt.runs.hub import local
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.search import Hypothesis, Searchable, together
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
@@ -84,7 +85,9 @@ class Translator:
 
     @classmethod
     def load(cls, runs: str | Path | Sequence[str | Path], device: str = "auto", precision: str = "fp32") -> Self:
-        """Load the translator of a run directory, or of several that translate together, as the first one decodes.
+        """Load the translator of a run, or of several that translate together, as the first one decodes.
+
+        A run is a directory, or ``hf:OWNER/NAME`` of the Hugging Face hub.
 
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
         digits of fp32, as they may be for a network that has learned nothing.
@@ -93,7 +96,7 @@ class Translator:
         kernels, and for runs that read the source in other pieces or in another order, that write other pieces, or that
         translate in other directions.
         """
-        paths = [runs] if isinstance(runs, str | Path) else runs
+        paths = [local(str(run)) for run in ([runs] if isinstance(runs, str | Path) else runs)]
         where = resolve_device(device)
         products = precision_of(precision, where)
         loaded = [load_run(Path(run), where) for run in paths]

@@ -1,0 +1,92 @@
+"""A run on the Hugging Face hub: a directory to upload, and a run that is loaded by its name there."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from nmt.config import Config, load_run_config
+from nmt.errors import CheckpointError
+from nmt.files import read_json, write_text
+from nmt.runs.checkpoints import inspect
+from nmt.runs.directory import RunDirectory
+
+PREFIX = "hf:"
+"""Begins the name of a run on the hub."""
+FILES = ("config.yaml", "manifest.json", "data_report.json", "confidence.json", "test.scores.json")
+"""What translation and the model card need besides tokenizers and weights. Sentences of the corpora stay at home."""
+
+
+def local(run: str) -> str:
+    """Return the directory of a run; ``hf:OWNER/NAME`` or ``hf:OWNER/NAME@REVISION`` is downloaded into the cache.
+
+    Raises CheckpointError if that fails.
+    """
+    if not run.startswith(PREFIX):
+        return run
+    from huggingface_hub import snapshot_download  # noqa: PLC0415  (slow to import)
+
+    from nmt.data.dataset import cache_folder  # noqa: PLC0415
+
+    name, _, revision = run.removeprefix(PREFIX).partition("@")
+    folder = cache_folder(None) / "hub" / name / (revision or "latest")
+    try:
+        patterns = [*FILES, "tokenizer/*", "checkpoints/best/*"]
+        snapshot_download(name, revision=revision or None, local_dir=folder, allow_patterns=patterns)
+    except (OSError, ValueError) as error:
+        found = str(error).strip().partition("\n")[0]
+        raise CheckpointError(f"{run}: cannot be downloaded: {found}; must be hf:OWNER/NAME of a public run") from None
+    return str(folder)
+
+
+def export_hub(path: str, output: Path) -> int:
+    """Write what translation needs of a run, and README.md, a model card (Mitchell et al. 2019) with the facts of the
+    run; return the bytes of all files.
+
+    Raises CheckpointError or FileError for a run that cannot be used.
+    """
+    run = RunDirectory(path)
+    run.refuse_links()
+    best = output / "checkpoints/best"
+    run.whole("best", lambda: shutil.copytree(run.folder("best"), best, dirs_exist_ok=True))
+    shutil.copytree(run.tokenizer, output / "tokenizer")
+    for file in FILES:
+        if (run.path / file).exists():
+            shutil.copyfile(run.path / file, output / file)
+    write_text(output / "README.md", card(run, load_run_config(path)))
+    return sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
+
+
+def card(run: RunDirectory, config: Config) -> str:
+    """Write the model card; the hub reads the part before the heading."""
+    manifest = read_json(run.manifest)
+    data, model = config.data, config.model
+    template = Template(files("nmt.runs").joinpath("model_card.md").read_text("utf-8"))
+    return template.substitute(
+        languages=json.dumps([data.source_language, data.target_language]),
+        source=data.source_language,
+        target=data.target_language,
+        encoder=model.encoder.type,
+        decoder=model.decoder.type,
+        attention=model.attention.type,
+        megabytes=f"{inspect(run.folder('best') / 'model.safetensors')[0] / 1e6:.1f}",
+        version=manifest["versions"]["nmt-attention"],
+        seed=config.seed,
+        facts="\n".join(_facts(run)),
+    )
+
+
+def _facts(run: RunDirectory) -> Iterator[str]:
+    """Yield the training data and the scores, as items of a list."""
+    report: dict[str, Any] = read_json(run.data_report)
+    train = report["splits"]["train"]
+    longest = train["source_length_histogram"][-1]["high"]
+    words = f"{train['source']['words']:,} source words, up to {longest} in a sentence"
+    yield f"- Training text: {train['kept']:,} pairs, {words}"
+    if run.test_scores.exists():
+        for name, score in read_json(run.test_scores).items():
+            if isinstance(score, dict):
+                yield f"- Test set, {name}: {score['score']:.2f} ({score['signature']})"
