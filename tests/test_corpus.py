@@ -82,11 +82,8 @@ def test_what_is_not_utf8_is_named_by_line_byte_and_column() -> None:
     assert error_of(lines_of, b"a\n\xc3\n").startswith("text:2: not UTF-8 (byte 0xc3 at column 1)")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf16_is_recognized(encoding: str) -> None:
-    kind = encoding.upper().replace("-LE", "LE").replace("-BE", "BE")
-    for text in ("A cat sleeps.\nA dog too.\n", "Кот и пёс спят.\n"):
-        assert error_of(lines_of, text.encode(encoding)).endswith(f"iconv -f {kind} -t UTF-8")
+def test_utf16_is_recognized() -> None:
+    assert error_of(lines_of, "Кот и пёс спят.\n".encode("utf-16")).endswith("iconv -f UTF-16 -t UTF-8")
 
 
 def test_documents_and_archives_are_refused(write: Write) -> None:

@@ -222,7 +222,6 @@ def _name(text: Text, otherwise: str) -> str:
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 """How to open a compressed file, by its suffix."""
-UTF_16 = "UTF-16 instead of UTF-8; re-encode the file, for example with: iconv -f UTF-16{} -t UTF-8"
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -231,8 +230,8 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
     Raises DataError with ``name`` and the line number if the bytes are not UTF-8.
     """
     for number, raw in enumerate(stream, 1):
-        if number == 1:
-            _refuse_utf_16(raw, name)
+        if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise DataError(f"{name}:1: UTF-16 instead of UTF-8; re-encode the file with: iconv -f UTF-16 -t UTF-8")
         dropped = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
         line = raw[dropped:]
         if line.endswith(b"\n"):
@@ -244,16 +243,6 @@ def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
             wanted = "must be plain text in UTF-8, or such text in a .gz or .xz file"
             remedy = f"{wanted}; re-encode Latin-1 text with: iconv -f LATIN1 -t UTF-8"
             raise DataError(f"{name}:{number}: {problem}; {remedy}") from error
-
-
-def _refuse_utf_16(first_line: bytes, name: str) -> None:
-    """Raise DataError for UTF-16, which has a byte-order mark, or NUL for every second byte of Latin letters, spaces
-    and digits."""
-    if first_line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{name}:1: {UTF_16.format('')}")
-    high, low = first_line[::2].count(0), first_line[1::2].count(0)
-    if high + low > 1 and not (high and low):
-        raise DataError(f"{name}:1: {UTF_16.format('BE' if high else 'LE')}")
 
 
 def file_sha256(path: str | Path) -> str:
