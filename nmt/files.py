@@ -7,12 +7,12 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nmt.errors import FileError, tried
+from nmt.errors import DataError, FileError, NmtError, tried
 
 CHECKSUMS = "sha256.json"
 """File with the checksums of a folder."""
@@ -70,6 +70,17 @@ def write_bytes(path: Path, data: bytes) -> None:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
     sync(path.parent)
+
+
+@contextmanager
+def writing(name: object, kind: type[NmtError] = DataError) -> Iterator[None]:
+    """Turn an OSError into an error that names the output; BrokenPipeError, a reader that is gone, passes."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise kind(f"{name}: cannot be written: {error.strerror or error}") from error
 
 
 def write_text(path: Path, text: str) -> None:

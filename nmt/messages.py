@@ -21,19 +21,13 @@ def silent(*_: object) -> None:
 class Result(str):
     """A message that is a result: shown with ``--quiet``, too."""
 
-    __slots__ = ()
-
 
 class Detail(str):
     """A message that is shown only with ``--verbose``."""
 
-    __slots__ = ()
-
 
 class Caution(str):
     """A message that something may be wrong: a dry run shows it, too."""
-
-    __slots__ = ()
 
 
 class Step:

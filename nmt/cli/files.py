@@ -13,7 +13,7 @@ from nmt.config.loading import is_run
 from nmt.config.schema import Section
 from nmt.data.corpus import decode_lines, read_lines, require_readable, unreadable
 from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
-from nmt.files import why_unwritable
+from nmt.files import why_unwritable, writing
 
 if TYPE_CHECKING:
     from nmt.evaluation.alignment import Weights
@@ -139,17 +139,6 @@ def count_lines(path: str | None) -> int | None:
 
 
 # --- lines out --------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def writing(name: str) -> Iterator[None]:
-    """Turn an OSError into a DataError that names the output; BrokenPipeError, a reader that is gone, passes."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise DataError(f"{name}: cannot be written: {error.strerror or error}") from error
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:

@@ -7,10 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from nmt.cli.command import Command
-from nmt.cli.files import require_system, writing
+from nmt.cli.files import require_system
 from nmt.cli.options import Device, FirstWord, InputFile, OutputFile, Value
 from nmt.cli.terminal import say
 from nmt.errors import ConfigError
+from nmt.files import writing
 
 RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", require_system)]
 

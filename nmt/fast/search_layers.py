@@ -29,14 +29,8 @@ def weight_and_bias(layer: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 class RecurrentStep:
-    """One step of a layer that nothing shares its product with.
-
-    Args:
-        input_gates: the layer's.
-        cell: the layer's.
-        inputs: makes the layer that reads the input.
-        linear: makes the layer that reads the state.
-    """
+    """One step of a layer that nothing shares its product with; ``inputs`` and ``linear`` make the layers that read its
+    input and its state."""
 
     def __init__(self, input_gates: nn.Linear, cell: Cell, inputs: MakeLinear, linear: MakeLinear) -> None:
         self.cell = cell
@@ -51,13 +45,8 @@ class RecurrentStep:
 class FastEncoder:
     """Annotates sentences, for as long as the encoder's weights stay as they are.
 
-    Both directions are read in one walk, without work on padding.
-
-    Args:
-        encoder: the encoder.
-        table: makes a layer over token ids.
-        linear: makes a layer over states.
-        dtype: of the states.
+    Both directions are read in one walk, without work on padding. ``table`` makes a layer over token ids, ``linear``
+    one over states, whose type is ``dtype``.
     """
 
     def __init__(self, encoder: RecurrentEncoder, *, table: MakeLinear, linear: MakeLinear, dtype: torch.dtype) -> None:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from safetensors.numpy import load, save
 
 from nmt.errors import CheckpointError, NmtError
-from nmt.files import read_json, require_regular_file, write_bytes
+from nmt.files import read_json, require_regular_file, write_bytes, writing
 from nmt.runs.checkpoints import inspect
 
 LARGEST_METRICS = 1 << 30
@@ -144,7 +144,5 @@ def add_frame(path: Path, update: int, frame: Sequence[tuple[Filmed, npt.NDArray
         dropped = 1 + int((updates[2:] / updates[:-2]).argmin())
         updates, *weights = (np.delete(each, dropped, axis=0) for each in (updates, *weights))
     arrays = {"updates": updates, **{str(number): each.astype(np.float16) for number, each in enumerate(weights)}}
-    try:
+    with writing(path, CheckpointError):
         write_bytes(path, save(arrays, {"sentences": SENTENCES.dump_json(sentences).decode()}))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from None

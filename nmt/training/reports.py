@@ -19,7 +19,7 @@ from nmt.data.dataset import PreparedData
 from nmt.device import format_of
 from nmt.errors import CheckpointError
 from nmt.evaluation.metrics import METRICS
-from nmt.files import sync
+from nmt.files import sync, writing
 from nmt.messages import Detail, Say, Step, duration, silent
 from nmt.model import Seq2Seq
 from nmt.runs.directory import RunDirectory
@@ -133,19 +133,14 @@ class GrowingFile:
 
     def write(self, data: bytes) -> None:
         """Append data. Raises CheckpointError."""
-        try:
-            with self.path.open("ab") as file:
-                file.write(data)
-        except OSError as error:
-            raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
+        with writing(self.path, CheckpointError), self.path.open("ab") as file:
+            file.write(data)
 
     def sync(self) -> None:
         """Sync the file, if it exists, to disk. Raises CheckpointError."""
-        try:
+        with writing(self.path, CheckpointError):
             if self.path.exists():
                 sync(self.path)
-        except OSError as error:
-            raise CheckpointError(f"{self.path}: cannot be written: {error.strerror or error}") from None
 
 
 def number_of(count: int, noun: str) -> str:

@@ -127,7 +127,7 @@ def train_on(
         for line in summary(config.training, prepared, model, machine, trainer.extent):
             say(line)
         if resume:
-            trainer.resume("last")
+            trainer.progress = trainer.checkpointing.restore("last")
             say(f"resumed after update {trainer.progress.update}")
         else:
             trainer.save()  # makes the run resumable, and fails now if the disk is full

@@ -164,7 +164,3 @@ class Trainer:
     def save(self) -> None:
         """Save ``last``."""
         self.checkpointing.save(self.progress)
-
-    def resume(self, checkpoint: str) -> None:
-        """Load a checkpoint and repair the others. Raises CheckpointError, in all processes."""
-        self.progress = self.checkpointing.restore(checkpoint)

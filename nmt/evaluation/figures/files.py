@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt.errors import DataError
-from nmt.files import why_unwritable, write_bytes
+from nmt.files import why_unwritable, write_bytes, writing
 
 KINDS = (".png", ".svg", ".json", ".csv")
 """Endings of the files of a figure."""
@@ -22,10 +22,8 @@ def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
     make_folder(stem)
     files = {Path(f"{stem}{ending}"): content for ending, content in contents.items()}
     for path, content in files.items():
-        try:
+        with writing(path):
             write_bytes(path, content)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     return list(files)
 
 

@@ -43,18 +43,14 @@ JOINERS = "\u200c\u200d"
 """Characters without width that decide how Persian and Indic letters join."""
 
 LOOK: dict[Any, Any] = {
-    "font.size": 10,
     "axes.titlesize": 10,
-    "axes.labelsize": 10,
     "axes.edgecolor": GREY,
-    "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
     "grid.color": "#DDDDDD",
-    "grid.linewidth": 0.8,
     "lines.linewidth": 1.8,
     "lines.markersize": 5.5,
     "legend.frameon": False,
