@@ -62,6 +62,7 @@ def measure(
     untaught: RunPath | None = None,
     calibrated: RunPath | None = None,
     languages: Annotated[str, Value("DIR")] | None = None,
+    many: RunPath | None = None,
     rough: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
@@ -78,6 +79,7 @@ def measure(
         untaught: run directory of the same system without data.glossary
         calibrated: any run with a confidence, which its data.test tries
         languages: directory of runs on Multi30k: de-N and fr-N, and both-N with tags, for each seed N
+        many: run directory of a system of four directions, from English and into English
         rough: directory of runs of configs/family.yaml: rough-N with data.rough, and plain-N, for each seed N
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
@@ -109,10 +111,13 @@ def measure(
         'data.corpora={de: {source: train.en.xz, target: train.de.xz, tag: <2de>}, fr: {source: train.en.xz, ...}}'
         'data.train={mix: {de: 1.0, fr: 1.0}}' data.validation.source=runs/languages/val.en
         data.validation.target=runs/languages/val.tgt
+      nmt-train --config configs/family.yaml --output runs/many --set training.updates=4000 data.test=null
+        'decoding.to=<2de>' 'data.corpora={en-de: {source: train.en.xz, target: train.de.xz, tag: <2de>}, de-en: ...}'
+        'data.train={mix: {en-de: 1.0, de-en: 1.0, en-fr: 1.0, fr-en: 1.0}}'
       nmt-train --config configs/family.yaml --output runs/rough/plain-1 --set seed=1
       nmt-train --config configs/family.yaml --output runs/rough/rough-1 --set seed=1 'data.rough={}'
       python scripts/own_text.py --protected runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
-        --languages runs/languages --terms runs/terms --untaught runs/untaught --rough runs/rough
+        --languages runs/languages --many runs/many --terms runs/terms --untaught runs/untaught --rough runs/rough
         --json docs/figures/own_text.json
     """
     found: dict[str, dict[str, Any]] = {}
@@ -129,6 +134,8 @@ def measure(
         found["confidence"] = confidence(calibrated)
     if languages:
         found["BLEU by language"] = by_language(Path(languages))
+    if many:
+        found["BLEU of a direction that was not trained"] = untrained(Translator.load(many))
     if rough:
         found["rough text"] = rough_text(Path(rough), lines, seed)
     say(str(found))
@@ -301,6 +308,24 @@ def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
             for name, tag in (("both", f"<2{code}>"), (code, None))
         }
     return found
+
+
+def untrained(translator: Translator) -> dict[str, float]:
+    """BLEU on Multi30k's test2016 from French into German, which training has not seen, directly and through English;
+    and from English, which it has."""
+    text = {code: Path(f"{MULTI30K}/test2016.{code}").read_text("utf-8").splitlines() for code in ("en", "de", "fr")}
+
+    def into(code: str, lines: Sequence[str]) -> list[str]:
+        return [each.text for each in translator.translate(lines, to=f"<2{code}>")]
+
+    found = {
+        "fr-de": into("de", text["fr"]),
+        "fr-en-de": into("de", into("en", text["fr"])),
+        "en-de": into("de", text["en"]),
+    }
+    return {
+        name: round(float(bleu_of("13a").corpus_score(each, [text["de"]]).score), 2) for name, each in found.items()
+    }
 
 
 def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
