@@ -1,6 +1,8 @@
 """Every shipped configuration loads and its network is built; compared systems differ as their experiment says."""
 
+from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from torch import nn
 
 from nmt.cli.train import main
 from nmt.config import Config, load_config
+from nmt.config.schema import DECODERS, ENCODERS
 from nmt.experiments.plan import Run, load_experiment, make_plan
 from nmt.model import Seq2Seq, build_model
 from tests.small_run import write_corpus
@@ -36,6 +39,16 @@ def runs(experiment: str, base: str | None = None) -> tuple[Run, ...]:
     """The runs of a shipped experiment; its paths start at the root of the repository."""
     path = FOLDER / "experiments" / f"{experiment}.yaml"
     return make_plan(load_experiment(path, base=base), str(path)).runs
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _ablations() -> Iterator[None]:
+    """The parts of scripts/ablations.py exist while these tests run."""
+    before = [(each, dict(each.options), dict(each.builders)) for each in (ENCODERS, DECODERS)]
+    import_module("ablations")
+    yield
+    for registry, options, builders in before:
+        registry.options, registry.builders = options, builders
 
 
 @pytest.fixture(autouse=True)
