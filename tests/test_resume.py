@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from safetensors.torch import save_file
 
 from nmt.config import Config
@@ -213,19 +212,12 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(copied: tuple[Config,
 
 def test_a_state_or_a_manifest_that_does_not_fit_is_named(copied: tuple[Config, RunDirectory]) -> None:
     damaged, run = copied
-    file, name, number = run.checkpoints / "last" / "training.safetensors", "optimizer.0.exp_avg", torch.tensor(0.0)
-    tensors = load_tensors(file)
-    without = {each: tensors[each] for each in tensors if each != "random.cpu"}
-    for change, problem in (
-        (tensors | {name: number}, f"tensor {name} has shape (), the optimizer "),
-        ({each: tensors[each] for each in tensors if each != name}, f"tensor {name} is missing"),
-        (without, "no state of the random generators ('random.cpu')"),
-    ):
-        save_file(change, file)
-        reseal(file.parent)
-        with pytest.raises(CheckpointError) as error:
-            train(damaged, resume=True)
-        assert any(line.startswith(f"{file}: {problem}") for line in error.value.problems)
+    file = run.checkpoints / "last" / "training.safetensors"
+    save_file({name: tensor for name, tensor in load_tensors(file).items() if name != "random.cpu"}, file)
+    reseal(file.parent)
+    with pytest.raises(CheckpointError) as error:
+        train(damaged, resume=True)
+    assert str(error.value) == f"{file}: no state of the random generators ('random.cpu')"
     run.manifest.write_text("[]")
     with pytest.raises(CheckpointError) as error:
         train(damaged, resume=True)

@@ -26,7 +26,6 @@ from nmt.files import (
 )
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, nn
 
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
@@ -217,29 +216,22 @@ def inspect(path: Path) -> tuple[int, Mapping[str, str]]:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error}; it has {size:,} bytes)") from None
 
 
-def refuse_other_tensors(
-    found: "Mapping[str, Tensor]", shapes: "Mapping[str, torch.Size]", where: str, owner: str
-) -> None:
-    """Raise CheckpointError that lists every tensor that is missing, superfluous, of another shape or not of floats."""
-    problems = [f"{where}: tensor {name} is missing" for name in shapes.keys() - found.keys()]
-    problems += [f"{where}: tensor {name} belongs to no part of the {owner}" for name in found.keys() - shapes.keys()]
-    for name in shapes.keys() & found.keys():
-        shape, kind = found[name].shape, found[name].dtype
-        if shape != shapes[name]:
-            problems.append(f"{where}: tensor {name} has shape {tuple(shape)}, the {owner} {tuple(shapes[name])}")
+def load_weights(model: "nn.Module", weights: "dict[str, Tensor]", where: str) -> None:
+    """Move weights into a model, out of ``weights``: none is in memory twice. Raises CheckpointError that lists every
+    tensor that is missing, superfluous, of another shape or not of floats."""
+    own = unshared(model.state_dict())
+    problems = [f"{where}: tensor {name} is missing" for name in own.keys() - weights.keys()]
+    problems += [f"{where}: tensor {name} belongs to no part of the model" for name in weights.keys() - own.keys()]
+    for name in own.keys() & weights.keys():
+        shape, kind = weights[name].shape, weights[name].dtype
+        if shape != own[name].shape:
+            problems.append(f"{where}: tensor {name} has shape {tuple(shape)}, the model {tuple(own[name].shape)}")
         if not kind.is_floating_point:
             problems.append(f"{where}: tensor {name} holds {kind}, not floating-point numbers")
     if problems:
         raise CheckpointError(*sorted(problems)[:MOST_PROBLEMS])
-
-
-def load_weights(model: "nn.Module", weights: "dict[str, Tensor]", where: str) -> None:
-    """Move weights into a model, out of ``weights``: none is in memory twice. Raises CheckpointError that lists every
-    name or shape that differs."""
-    shapes = {name: tensor.shape for name, tensor in unshared(model.state_dict()).items()}
-    refuse_other_tensors(weights, shapes, where, "model")
     places = model.state_dict()
-    for name in shapes:  # tied tensors are in the file once
+    for name in own:  # tied tensors are in the file once
         places[name].copy_(weights.pop(name))
 
 

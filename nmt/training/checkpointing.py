@@ -86,8 +86,7 @@ class Checkpointing:
         progress = Progress.from_json(mended)
         load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
-        stepped = progress.update > progress.skipped
-        load_moments(self.optimizer, self.training.optimizer, tensors, where, stepped=stepped)
+        load_moments(self.optimizer, tensors)
         try:
             torch.set_rng_state(random["random.cpu"])
             if self.machine.device.type == "cuda" and "random.cuda" in random:

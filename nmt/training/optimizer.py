@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.runs.checkpoints import refuse_other_tensors
 
 
 def build_optimizer(parameters: Iterable[nn.Parameter], config: schema.AnyOptimizer) -> torch.optim.Optimizer:
@@ -56,32 +55,8 @@ def saved_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     return found
 
 
-def load_moments(
-    optimizer: torch.optim.Optimizer,
-    config: schema.AnyOptimizer,
-    moments: Mapping[str, Tensor],
-    where: str,
-    *,
-    stepped: bool,
-) -> None:
-    """Load :func:`saved_moments`; ``stepped`` says whether the optimizer had made a step before they were saved.
-
-    Raises CheckpointError unless names and shapes are exactly those of this optimizer, whose kernels would read beyond
-    the end of a tensor that is too small.
-    """
-    used = {key.split(".")[1] for key in moments if key.count(".") == 2}
-    shapes: dict[str, torch.Size] = {}
-    for index, parameter in enumerate(each for group in optimizer.param_groups for each in group["params"]):
-        if str(index) in used or not used:  # a parameter that never had a gradient has no moments
-            twin = nn.Parameter(torch.zeros(parameter.shape))
-            twin.grad = torch.zeros(parameter.shape)
-            fresh = build_optimizer([twin], config)
-            if stepped:
-                fresh.step()
-            shapes |= {
-                f"optimizer.{index}.{name}": each.shape for name, each in fresh.state[twin].items() if each is not None
-            }
-    refuse_other_tensors(moments, shapes, where, "optimizer")
+def load_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]) -> None:
+    """Load :func:`saved_moments`."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in moments.items():
         _, number, name = key.split(".")

@@ -41,8 +41,6 @@ class World:
     """The index of this process."""
     size: int = 1
     """The number of processes."""
-    local_rank: int = 0
-    """The index of this process among those of its machine."""
     writes: bool = True
     """Whether this process writes files and messages: that of rank 0."""
 
@@ -108,8 +106,8 @@ def on_writer(world: World, action: Callable[[], Json]) -> Json:
 
 
 def in_turn(world: World, action: Callable[[], Item]) -> Item:
-    """Do something that leaves files behind: first where files are written, then in one process of each other machine,
-    then in all others, which find the files. An error is raised in all of them, and says whose it is."""
+    """Do something that leaves files behind: first where files are written, then in all others, which find them. An
+    error is raised in all of them, and says whose it is."""
     if world.size == 1:
         return action()
     found: list[Item] = []
@@ -117,7 +115,7 @@ def in_turn(world: World, action: Callable[[], Item]) -> Item:
     def run_once() -> None:
         found.append(action())
 
-    for takes_part in (world.writes, world.local_rank == 0, True):
+    for takes_part in (world.writes, True):
         mine = _outcome(run_once) if takes_part and not found else {"value": None}
         for rank, (outcome, host) in enumerate(world.gather([mine, platform.node()], patiently=True)):
             _value(outcome, "" if world.writes and rank == 0 else f"rank {rank} on {host}: ")
@@ -233,7 +231,6 @@ class _Processes(World):
     def __init__(self, device: torch.device, patience: timedelta) -> None:
         self.seconds = patience.total_seconds()
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.writes = self.rank == 0
         store, gpu = _store(patience), device.type == "cuda"
         with self._watched():
