@@ -106,7 +106,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for split in ("train", "validation", "test"):
             shutil.copy(f"{split}.en", language)
             shutil.copy(f"{split}.fr", f"{language}/{split}.{language}")
-    for name in ("new.en", "new.fr", "news.fr"):
+    for name in ("new.en", "new.fr", "new-validation.en", "new-validation.fr", "news.fr"):
         shutil.copy(f"train.{name[-2:]}", name)
     small = load_config(ROOT / "configs/small.yaml", SMALLER)
     [printed] = blocks(README, "yaml")
