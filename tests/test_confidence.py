@@ -50,7 +50,8 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     better = per_piece > np.median(per_piece)
     reference.write_text("".join(f"{each.text if good else '-'}\n" for each, good in zip(found, better, strict=True)))
     code, out, err = command(evaluate, *text)
-    assert code == 0 and out.startswith("BLEU ") and f"written: {run}/confidence.json; its calibration error" in err
+    assert code == 0 and out.startswith("BLEU ") and f"written: {run}/confidence.json, {run}/confidence.png" in err
+    assert (run / "confidence.png").read_bytes()[:4] == b"\x89PNG"
     content = json.loads((run / "confidence.json").read_text())
     assert sum(each["translations"] for each in content["bins"]) == 40
     calibration = Calibration(content["slope"], content["intercept"])

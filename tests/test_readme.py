@@ -151,7 +151,8 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
     for name in ("test.hyp", "test.align", "test.jsonl"):
         assert len(Path(name).read_text("utf-8").splitlines()) == TEST_LINES
     assert {path.suffix for path in Path("runs").glob("curve.*")} == {".png", ".svg", ".json", ".csv"}
-    (folder / "runs/en-fr/confidence.json").touch()  # a network without training translates nothing well
+    for name in ("confidence.json", "confidence.png"):  # a network without training translates nothing well
+        (folder / "runs/en-fr" / name).touch()
     check_run_table(folder / "runs/en-fr")
 
 

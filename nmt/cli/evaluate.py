@@ -40,8 +40,8 @@ def evaluate(
         reference: raw reference translations
         model: run directory that translates the source; this or --hypotheses is required
         hypotheses: translations of the source, one per line; this or --model is required
-        calibrate: write RUN/confidence.json, which nmt-translate --confidence reads; use the same decoding options in
-            both
+        calibrate: write RUN/confidence.json, which nmt-translate --confidence reads (use the same decoding options in
+            both), and a diagram, RUN/confidence.png
         json: also write the scores to this file
 
     examples:
@@ -72,8 +72,7 @@ def evaluate(
         scores["alignment"] = evaluation.score_alignment(model, links, device)
         print(format_error_rates(scores["alignment"]))
     if calibrate:
-        error = confidence["confidence"]["calibration_error"]
-        say(f"written: {model}/confidence.json; its calibration error on this text is {error:.3f}")
+        say(f"written: {model}/confidence.json, {model}/confidence.png")
     if json is not None:
         write_lines(json, [json_format.dumps(scores, ensure_ascii=False, indent=1)])
 

@@ -17,10 +17,13 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.alignment import GoldPairs, alignment_report
 from nmt.evaluation.by_length import Scoring, SystemScores, scoring
 from nmt.evaluation.confidence import GOOD, calibration_error, fit, reliability
+from nmt.evaluation.figures.files import numbers, write_all
 from nmt.evaluation.figures.length_curve import About
+from nmt.evaluation.figures.reliability import draw_reliability
+from nmt.evaluation.figures.style import png
 from nmt.evaluation.metrics import METRICS
 from nmt.evaluation.writing import checked
-from nmt.files import digest, printable, run_name, write_json, writing
+from nmt.files import digest, printable, run_name
 from nmt.messages import Say, silent
 from nmt.runs.directory import LENGTH, WITHOUT_EFFECT, RunDirectory, changes_to, is_one_of, say_precisions
 from nmt.runs.log import read_metrics, updates_of_best
@@ -158,7 +161,7 @@ class Systems:
 
 
 def calibrate(systems: Systems, how: Scoring) -> dict[str, Any]:
-    """Fit the confidence of a run, the only system, to its translations; write it into the run.
+    """Fit the confidence of a run, the only system, to its translations; write it and its diagram into the run.
 
     Raises DataError for too few good translations or others, and if the run is not writable.
     """
@@ -177,8 +180,8 @@ def calibrate(systems: Systems, how: Scoring) -> dict[str, Any]:
     facts = {"text": text, "weights": digest(run.folder("best") / "model.safetensors"), **search}
     rows = [dict(zip(("translations", "probability", "good"), row, strict=True)) for row in bins.tolist()]
     content = calibration._asdict() | facts | {"calibration_error": calibration_error(bins), "bins": rows}
-    with writing(run.confidence):
-        write_json(run.confidence, content)
+    image = png(draw_reliability(bins, text))
+    write_all(run.confidence.with_suffix(""), {".json": numbers(content), ".png": image})
     return content
 
 

@@ -6,7 +6,7 @@ RUN/checkpoints/{last,best}/model.safetensors        last: also training.safeten
 RUN/checkpoints/previous                             the ``last`` before this one
 RUN/checkpoints/*/sha256.json                        checksums of the files beside it
 RUN/test.hypotheses.txt  test.scores.json            results on the test set, after training has finished
-RUN/confidence.json                                  made by nmt-evaluate --calibrate
+RUN/confidence.json  confidence.png                  made by nmt-evaluate --calibrate
 
 ``manifest.json`` has the configuration that the run is trained with, regardless of later edits to
 ``config.yaml``, and a list of the changes made to it when training resumed, each with its update.
@@ -126,7 +126,8 @@ class RunDirectory(Checkpoints):
     @property
     def _parts(self) -> tuple[Path, ...]:
         """Everything that belongs to a run."""
-        return tuple(part for part in vars(self).values() if part != self.path)
+        named = (part for part in vars(self).values() if part != self.path)
+        return (*named, self.confidence.with_suffix(".png"))
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
