@@ -93,12 +93,12 @@ SHARED = {
     "set": "override a key of the configuration, for example training.updates=100; may be repeated",
     "device": "auto, cpu, cuda, cuda:1, ... (default: auto, a GPU if there is one)",
     "precision": "number format of matrix products; int8 needs VNNI (default: fp32)",
-    "bins": "maximum length of each bin, in words (in characters for a language without spaces); "
-    "longer sentences form one more bin (default: evaluation.bins of the first run; without runs, that of the key)",
+    "bins": "maximum length of each bin, in words (characters of a language without spaces); longer sentences form one "
+    "more bin (default: evaluation.bins of the first run)",
     "bleu_tokenizer": "tokenizer of BLEU (default: evaluation.bleu_tokenizer of the runs; without runs, by the script "
     "of the references)",
-    "gold": "file of correct word alignments, a line for each pair: i-j is a sure link between source word i and "
-    "target word j, ipj a possible one",
+    "gold": "file of correct word alignments, a line for each pair: i-j is a sure link of source word i and target "
+    "word j, ipj a possible one",
     "gold_first": "index of the first word in --gold (default: 0)",
 }
 """The help of parameters that several commands have."""

@@ -189,7 +189,7 @@ class ScoredAttention(Attention):
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
     hard: AnyEstimator | None = None
-    """Estimator that trains hard attention, in which each word depends on one source position; null: soft attention."""
+    """Estimator of hard attention, in which a word depends on one source position; null: soft attention."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""
@@ -267,7 +267,7 @@ class NoAttention(Attention):
 
     type: Literal["none"]
     context: Literal["every_step", "initial_state"] = "every_step"
-    """Whether the decoder reads the encoder's summary at every step, or only in its first state."""
+    """Where the decoder reads the encoder's summary: at every step, or only in its first state."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """An initial state that would not depend on the forward direction."""

@@ -111,15 +111,15 @@ class Filter(Section):
     """Which training pairs are dropped; other sets lose none."""
 
     max_words: Size | None = None
-    """Maximum number of words on either side."""
+    """Most words on either side."""
     max_pieces: Size = 200
-    """Maximum number of pieces on either side."""
+    """Most pieces on either side."""
     max_ratio: Annotated[float, Field(gt=1)] | None = None
-    """Maximum number of words of the longer side per word of the shorter."""
+    """Most words of the longer side per word of the shorter."""
     copies: bool = False
     """Drop pairs whose sides are equal but for case and spaces."""
     duplicates: bool = False
-    """Drop pairs that repeat an earlier pair of the same corpus."""
+    """Drop pairs that repeat an earlier one of the corpus."""
 
 
 class Terms(Section):

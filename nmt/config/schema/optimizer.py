@@ -73,7 +73,7 @@ class Schedule(Section):
 
     type: str
     warmup: Count = 0
-    """Updates during which the rate grows linearly from zero."""
+    """Updates of linear growth from zero."""
 
     def share(self, update: int, updates: int, scale: float) -> float:
         """Return the share of ``learning_rate`` in an ``update`` of ``updates``, counted from 1; ``scale`` is the share
@@ -98,7 +98,7 @@ class InverseSquareRootSchedule(Schedule):
 
     type: Literal["inverse_square_root"]
     warmup: Size = 1000
-    """Updates during which the rate grows linearly from zero."""
+    """Updates of linear growth from zero."""
 
     def decay(self, update: int, updates: int, scale: float) -> float:
         """Fall from 1 at the end of the warm-up."""
@@ -107,13 +107,13 @@ class InverseSquareRootSchedule(Schedule):
 
 @SCHEDULES.register
 class PlateauSchedule(Schedule):
-    """Learning rate that is reduced when validation stops improving."""
+    """Learning rate that falls when validation stops improving."""
 
     type: Literal["plateau"]
     factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Factor of a reduction."""
     patience: Count = 1
-    """Validations without improvement to tolerate before the rate falls."""
+    """Validations without improvement before the rate falls."""
     floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
     """Smallest rate, relative to ``learning_rate``."""
 

@@ -32,9 +32,9 @@ class Decoding(Section):
     min_length_factor: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Shortest translation: this many pieces for each source piece."""
     to: Text | None = None
-    """Tag of a training corpus, such as <2de>, that is put before each line without one; null: none."""
+    """Tag of a training corpus, such as <2de>, put before each line without one; null: none."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
-    """Number of pieces in a row that may not repeat in a translation (Paulus et al. 2018); 0: no limit."""
+    """Pieces in a row that may not repeat in a translation (Paulus et al. 2018); 0: no limit."""
 
     def contradictions(self) -> Iterator[Problem]:
         """Find a least length beyond the greatest."""
@@ -54,7 +54,7 @@ class Gold(Section):
     """Word alignments made by people."""
 
     links: Text
-    """File with the links of each pair, ``i-j`` for a sure and ``ipj`` for a possible one."""
+    """File with the links of each pair, ``i-j`` sure, ``ipj`` possible."""
     first: Annotated[int, Field(ge=0, le=1)] = 0
     """Index of the first word in ``links``."""
 

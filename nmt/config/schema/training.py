@@ -16,9 +16,9 @@ class Validation(Section):
     first: Size | None = 100
     """Update after which an early validation saves the first ``best``."""
     metric: str = "bleu"
-    """Metric of ``nmt.evaluation.metrics`` that selects the best checkpoint, for example bleu, loss or aer."""
+    """Metric that selects the best checkpoint, for example bleu, loss or aer."""
     patience: Size | None = None
-    """Validations in a row without improvement after which training stops."""
+    """Validations without improvement after which training stops."""
     sentences: Size | None = None
     """First validation sentences to translate; null: all."""
     beam_size: Beam = 1
@@ -51,15 +51,15 @@ class Training(Section):
     updates: Size
     """Updates in total; training prints how many epochs they are."""
     batch_tokens: Pieces = 2048
-    """Largest batch, in tokens of its longer side including padding."""
+    """Largest batch, in tokens of its longer side with padding."""
     accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Batches per update."""
     optimizer: AnyOptimizer = Adam()
     schedule: AnySchedule = ConstantSchedule()
     label_smoothing: Fraction = 0.0
-    """Share of the target distribution that is spread over the vocabulary."""
+    """Share of the target distribution spread over the vocabulary."""
     scheduled_sampling: ScheduledSampling | None = None
-    """Replace a growing share of the references in the decoder's input by the network's own outputs."""
+    """Let the decoder also read the network's own outputs."""
     guided_attention: GuidedAttention | None = None
     """Teach the attention the word links of the training pairs."""
     clip: Positive | None = 1.0
@@ -72,4 +72,4 @@ class Training(Section):
     log_every: Size = 50
     """Updates between records of ``metrics.jsonl``."""
     timeout: Positive = 600.0
-    """Seconds that a process waits for the others before training fails."""
+    """Seconds that a process waits for the others."""
