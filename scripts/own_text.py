@@ -336,7 +336,8 @@ def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
         words = Random(seed).sample(sorted({*re.findall(r"[^\W\d_]+", text.read())}), lines)
     random = Random(seed)
     changed = {"clean": sources, "5% typos": [mistyped(text, random, 0.05) for text in sources]}
-    changed |= {name: [CHANGES[name](text, random) for text in sources] for name in ("upper", "title", "stop")}
+    changed |= {name: [CHANGES[name](text, random) for text in sources] for name in ("title", "stop")}
+    changed["capitals"] = [text.upper() for text in sources]
     found = {system: defaultdict[str, list[float]](list) for system in ("plain", "rough")}
     for system, scores in found.items():
         for run in sorted(folder.glob(f"{system}-?")):

@@ -2,27 +2,35 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from nmt.config.schema import Rough
 from nmt.data.dataset import prepare
 from nmt.data.glossary import marked
-from nmt.data.rough import CHANGES, mistyped, roughened
+from nmt.data.rough import CHANGES, mistyped, readable, roughened
 from tests.comparison import differences
 from tests.small_run import train_whole_and_in_parts
-from tests.test_epochs import configuration, pairs_of
+from tests.test_epochs import BPE, DROPOUT, configuration, pairs_of
 
 NEVER = dict.fromkeys(CHANGES, 0.0)
-ROUGH = {"type": "bpe", "vocabulary": 60}
 
 
 def test_each_change() -> None:
-    assert CHANGES["upper"]("A naïve dog's \ue000.", Random(1)) == "A NAÏVE DOG'S \ue000."
+    assert CHANGES["upper"]("«A Naïve dog's \ue000.", Random(1)) == "«A naïve dog's \ue000."
     assert CHANGES["title"]("the dog's big-eared 2nd", Random(1)) == "The Dog's Big-Eared 2nd"
     assert CHANGES["accents"]("Él naïve ộ 각 นี้", Random(1)) == "El naive o 각 นี้"
     for text, changed in (("A. dog.", "A. dog"), ("犬。", "犬"), ("a dog?", "a dog?")):
         assert CHANGES["stop"](text, Random(1)) == changed
+
+
+def test_capitals_are_read_as_a_sentence(tmp_path: Path) -> None:
+    assert readable("«DEUX ÉTÉS, 2 \ue000.") == "«Deux étés, 2 \ue000."
+    assert [text for text in ("USA.", "TWO dogs", "犬 USA", "", "1 2") if readable(text) != text] == []
+    for rough, read in (({}, "Oak elm"), (None, "OAK ELM")):
+        tokenizers = prepare(configuration(tmp_path, data={"rough": rough})).tokenizers
+        assert [*tokenizers.hide("OAK ELM", "ELM OAK").texts] == [read, "ELM OAK"]
 
 
 @pytest.mark.parametrize(("letter", "keys"), [("g", "ftyhvb"), ("É", "WRSD"), ("ж", "ж")])
@@ -39,26 +47,27 @@ def test_as_many_letters_are_mistyped_as_asked_within_their_words() -> None:
 
 
 def test_marked_terms_and_texts_of_which_nothing_would_be_left_stay() -> None:
-    term, upper = marked("déjà vu"), Rough(**NEVER | {"upper": 0.999, "accents": 0.999})
-    assert roughened(f"é {term} é", upper, Random(1)) == f"E {term} E"
+    term, title = marked("déjà vu"), Rough(**NEVER | {"title": 0.999, "accents": 0.999})
+    assert roughened(f"é {term} é", title, Random(1)) == f"E {term} E"
     assert roughened(".", Rough(**NEVER | {"stop": 0.999}), Random(1)) == "."
     assert {roughened("é. b", Rough(**NEVER), Random(seed)) for seed in range(50)} == {"é. b"}
 
 
-@pytest.mark.parametrize("tokenizer", [ROUGH, ROUGH | {"dropout": 0.3}])
-def test_each_epoch_changes_other_sources(tmp_path: Path, tokenizer: dict[str, object]) -> None:
-    chosen = configuration(tmp_path, tokenizer, data={"rough": NEVER | {"upper": 0.4}})
+@pytest.mark.parametrize("tokenizer", [BPE, DROPOUT])
+def test_each_epoch_changes_other_sources(tmp_path: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHANGES, "title", lambda text, _: text[::-1])
+    chosen = configuration(tmp_path, tokenizer, data={"rough": NEVER | {"title": 0.4}})
     prepared = prepare(chosen)
     (source, target), best = (side.decode for _, side in prepared.tokenizers.sides()), pairs_of(prepared.train)
     epochs = [pairs_of(prepared.train.in_epoch(epoch)) for epoch in (0, 1)]
     for pairs in epochs:
         assert [target(pair[1]) for pair in pairs] == [target(pair[1]) for pair in best]
-        found = [source(pair[0]) for pair in pairs]
-        assert [each.lower() for each in found] == [source(pair[0]) for pair in best]
-        assert sum(map(str.isupper, found)) == pytest.approx(0.4 * len(found), rel=0.25)
+        texts = [(source(pair[0]), source(clean[0])) for pair, clean in zip(pairs, best, strict=True)]
+        assert all(text in (clean, clean[::-1]) for text, clean in texts)
+        assert sum(text != clean for text, clean in texts) == pytest.approx(0.4 * len(texts), rel=0.25)
     assert epochs[0] != epochs[1] == pairs_of(prepare(chosen).train.in_epoch(1))
 
 
 def test_a_run_stopped_and_resumed_reads_the_same_changes(tmp_path: Path) -> None:
-    train_whole_and_in_parts(configuration(tmp_path, ROUGH, data={"rough": {"typos": 0.9}}, updates=6), tmp_path)
+    train_whole_and_in_parts(configuration(tmp_path, data={"rough": {"typos": 0.9}}, updates=6), tmp_path)
     assert differences(tmp_path / "parts", tmp_path / "whole") == []

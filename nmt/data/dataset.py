@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -25,7 +24,6 @@ from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, m
 from nmt.data.glossary import TERM_MARKS, Glossary
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
-from nmt.data.rough import roughened
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
 from nmt.files import why_unwritable, write_json
@@ -128,15 +126,13 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     def read() -> Iterator[Pair]:
         for key, corpus in corpora.items():
             with of_key(f"data.{key}"):
-                for place, pair in enumerate(read_pairs(corpus, data.source_language, data.target_language)):
-                    yield Pair(roughened(pair.source, data.rough, Random(place)), pair.target) if data.rough else pair
+                yield from read_pairs(corpus, data.source_language, data.target_language)
 
     def build(folder: Path) -> None:
         say(f"learning the {options.type} tokenizer: {'; '.join(map(corpus_name, corpora.values()))}")
         learn(options, counted(read(), "reading text for the tokenizer", None, "pairs"), pieces, both).save(folder)
 
-    text: list[Any] = [digests[key] for key in corpora]
-    text += [data.rough.model_dump()] if data.rough else []
+    text = [digests[key] for key in corpora]
     key = _key(CACHE_FORMAT, text, [pieces, both], options.model_dump(exclude={"dropout"}))
     return cached(data.cache, f"tokenizer-{key}", Tokenizers.load, build, say)
 
@@ -164,7 +160,7 @@ def _encoded(
         say(f"encoded corpus: {folder}")
         return report, tables
 
-    options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to]
+    options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to, bool(data.rough)]
     options += [data.glossary and data.glossary.share]
     key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, options)
     return cached(data.cache, f"corpus-{key}", load, build, say)

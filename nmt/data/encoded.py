@@ -110,7 +110,7 @@ def encode(
     places: list[list[list[int]]] = []
     share = SHARE if recipe.rule else 0.0
     shown = [recipe.glossary.shown(pair) for pair in pairs] if recipe.glossary else pairs
-    hidden = [recipe.tokenizers.protection.hide(*pair, share=share) for pair in shown]
+    hidden = [recipe.tokenizers.hide(*pair, share=share) for pair in shown]
     for place, (side, tokenizer) in enumerate(recipe.tokenizers.sides()):
         texts, read = [pair[place] for pair in pairs], [each.texts[place] for each in hidden]
         ids = tokenizer.encode(read, threads)

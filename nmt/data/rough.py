@@ -1,8 +1,7 @@
 """Rough text: training sources changed as careless users write, so that the network learns to read such text.
 
-Synthetic noise (Belinkov & Bisk 2018). Targets stay as they are, in all-capitals pairs too: whoever wants a translation
-in capitals can capitalize one, but nobody can restore its normal letters. A change is a pure function of (text, random
-generator).
+Synthetic noise (Belinkov & Bisk 2018). Targets stay as they are: whoever wants a translation in capitals can capitalize
+one, but nobody can restore its normal letters. A change is a pure function of (text, random generator).
 """
 
 import re
@@ -51,6 +50,17 @@ def unaccented(text: str) -> str:
     return unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text)))
 
 
+def sentence(text: str) -> str:
+    """Write small letters after the first, as in a sentence without names."""
+    return re.sub(r"\w", lambda first: first[0].upper(), text.lower(), count=1)
+
+
+def readable(text: str) -> str:
+    """Return what the network reads of a source: if all letters of two words or more are capitals, a sentence."""
+    capitals = all(letter.isupper() for letter in text if letter.isalpha())
+    return sentence(text) if capitals and len(WORD.findall(text)) > 1 else text
+
+
 def capitalized(text: str) -> str:
     """Begin each word with a capital."""
     return WORD.sub(lambda word: word[0][0].upper() + word[0][1:], text)
@@ -61,7 +71,7 @@ CHANGES: Mapping[str, Callable[[str, Random], str]] = {
     "stop": lambda text, _: re.sub(r"[.。]$", "", text),
     "typos": lambda text, choice: mistyped(text, choice, choice.uniform(0, MOST_TYPOS)),
     "title": lambda text, _: capitalized(text),
-    "upper": lambda text, _: text.upper(),
+    "upper": lambda text, _: sentence(text),
 }
 """Each by its option, in the order in which they are made."""
 

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from nmt.config import schema
 from nmt.data.corpus import Pair, unreadable
 from nmt.data.glossary import TERM_MARKS
-from nmt.data.protection import PLACEHOLDERS, Protection
+from nmt.data.protection import PLACEHOLDERS, Hidden, Protection
+from nmt.data.rough import readable
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
 from nmt.messages import progress_bar, watched
@@ -177,6 +178,8 @@ class Tokenizers:
     """Hides spans before a text is encoded."""
     to: str | None = None
     """The tag of source texts without one, but for training."""
+    rough: bool = False
+    """Whether a source in capitals is read as a sentence."""
 
     def used_as(self, config: schema.Config) -> Self:
         """The same models with the options that no model file has.
@@ -192,7 +195,13 @@ class Tokenizers:
             problem = "data.glossary: the source tokenizer has no pieces U+E00A and U+E00B"
             raise DataError(f"{problem}; learn one with data.glossary, or leave it out")
         protection = Protection(data.protect, data.tags)
-        return replace(self, reverse_source=data.reverse_source, protection=protection, to=config.decoding.to)
+        own = replace(self, reverse_source=data.reverse_source, protection=protection, to=config.decoding.to)
+        return replace(own, rough=data.rough is not None)
+
+    def hide(self, *texts: str, share: float = 0.0) -> Hidden:
+        """Return what is encoded of a source, or of both sides of a pair, as :meth:`Protection.hide` does."""
+        hidden = self.protection.hide(*texts, share=share)
+        return replace(hidden, texts=[readable(hidden.texts[0]), *hidden.texts[1:]]) if self.rough else hidden
 
     @cached_property
     def tags(self) -> dict[int, list[int]]:

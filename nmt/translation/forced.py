@@ -74,7 +74,7 @@ def force(
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
-        hidden = [tokenizers.protection.hide(*pair) for pair in window]
+        hidden = [tokenizers.hide(*pair) for pair in window]
         source_texts, target_texts = zip(*(each.texts for each in hidden), strict=True)
         read_ids = _encoded("source", tokenizers.source, source_texts, max_source, first, warn)
         written_ids = _encoded("target", tokenizers.target, target_texts, max_target, first, warn)

@@ -199,7 +199,7 @@ class Translator:
     ) -> list[Translation]:
         results = [Translation(line, [], [BLANK]) for line in text]
         lines = []
-        hidden = [self.tokenizers.protection.hide(line) for line in text]
+        hidden = [self.tokenizers.hide(line) for line in text]
         encoded = self.tokenizers.source.encode_first([each.texts[0] for each in hidden], options.max_source)
         for number, (ids, cut) in enumerate(encoded, first):
             if cut:

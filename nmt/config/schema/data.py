@@ -134,11 +134,11 @@ class Terms(Section):
 class Rough(Section):
     """Shares of the training pairs whose source is changed, drawn again in each epoch."""
 
-    upper: Fraction = 0.1
-    """ALL CAPITALS."""
+    upper: Fraction = 0.05
+    """In small letters, as sources in capitals are read."""
     title: Fraction = 0.05
     """Capital Initials."""
-    typos: Fraction = 0.2
+    typos: Fraction = 0.1
     """Up to 10% of the letters mistyped."""
     accents: Fraction = 0.05
     """Without accents."""
