@@ -1,5 +1,6 @@
 """Measure what comes through a translation into French of sentences of the demo language, spans, terms and markup; how
-reliable the confidence of a run is; one system of two languages beside two systems; translations of rough text."""
+reliable the confidence of a run is; one system of two languages beside two systems; translations of rough text; systems
+on little text, from nothing and adapted."""
 
 import lzma
 import re
@@ -47,7 +48,9 @@ SPANS = (
     "{}.5",
 )
 """Spans of every kind, with a number in each."""
-MULTI30K = "data/downloads/multi30k"
+MULTI30K, EUROPARL = "data/downloads/multi30k", "data/downloads/europarl"
+DEBATES = 500
+"""Sentences of Europarl's test set that adapted systems translate."""
 MOST_WORDS = 4
 """English words between tags."""
 RENAMED = 4
@@ -64,13 +67,15 @@ def measure(
     languages: Annotated[str, Value("DIR")] | None = None,
     many: RunPath | None = None,
     rough: Annotated[str, Value("DIR")] | None = None,
+    ladder: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
     """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without;
     how many terms of a glossary; how reliable the confidence of a run is; BLEU of one system of two languages and of
-    two systems; scores of rough text. What the given runs do not measure stays in the file.
+    two systems; scores of rough text; BLEU of systems on little text. What the given runs do not measure stays in the
+    file.
 
     Args:
         protected: run directory of nmt-train on the demo language, with data.protect
@@ -81,6 +86,7 @@ def measure(
         languages: directory of runs on Multi30k: de-N and fr-N, and both-N with tags, for each seed N
         many: run directory of a system of four directions, from English and into English
         rough: directory of runs of configs/family.yaml: rough-N with data.rough, and plain-N, for each seed N
+        ladder: output of nmt-experiment with configs/experiments/ladder.yaml
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
@@ -116,9 +122,11 @@ def measure(
         'data.train={mix: {en-de: 1.0, de-en: 1.0, en-fr: 1.0, fr-en: 1.0}}'
       nmt-train --config configs/family.yaml --output runs/rough/plain-1 --set seed=1
       nmt-train --config configs/family.yaml --output runs/rough/rough-1 --set seed=1 'data.rough={}'
+      nmt-experiment --config configs/experiments/ladder.yaml --only parliament
+      nmt-experiment --config configs/experiments/ladder.yaml --jobs 2
       python scripts/own_text.py --protected runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
         --languages runs/languages --many runs/many --terms runs/terms --untaught runs/untaught --rough runs/rough
-        --json docs/figures/own_text.json
+        --ladder runs/ladder --json docs/figures/own_text.json
     """
     found: dict[str, dict[str, Any]] = {}
     if protected and plain:
@@ -138,6 +146,8 @@ def measure(
         found["BLEU of a direction that was not trained"] = untrained(Translator.load(many))
     if rough:
         found["rough text"] = rough_text(Path(rough), lines, seed)
+    if ladder:
+        found["BLEU by pairs"] = by_pairs(Path(ladder))
     say(str(found))
     if json is not None:
         origin = provenance(" ".join(["python scripts/own_text.py", *sys.argv[1:]]))
@@ -350,6 +360,22 @@ def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
             alone = [re.findall(r"\w+", each.text.casefold()) for each in translator.translate(words)]
             scores["words alone"].append(sum(len({*each}) == len(each) for each in alone))
     return {"words": lines, **found}
+
+
+def by_pairs(folder: Path) -> dict[str, dict[str, list[float]]]:
+    """BLEU of each seed of each system on captions, Multi30k's test2016; of those that have seen Europarl, also on
+    debates, its first test sentences of at most 20 words."""
+    sides = (Path(f"{EUROPARL}/test3000.{side}").read_text("utf-8").splitlines() for side in ("en", "fr"))
+    short = [pair for pair in zip(*sides, strict=True) if len(pair[0].split()) <= 20][:DEBATES]
+    debates = [[pair[side] for pair in short] for side in (0, 1)]
+    captions = [f"{MULTI30K}/test2016.{side}" for side in ("en", "fr")]
+    found = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
+    for file in sorted((folder / "tests/test2016").glob("*.txt")):
+        name, _, seed = file.stem.partition(".")
+        found[name]["captions"].append(round(evaluate(file, *captions).bleu.value, 1))
+        if name.startswith(("parliament", "adapted")):
+            found[name]["debates"].append(round(evaluate(folder / name / seed, *debates).bleu.value, 1))
+    return dict(found)
 
 
 def linked_phrases(pair: Sentence) -> Iterator[tuple[int, int, set[int]]]:
