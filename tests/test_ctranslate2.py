@@ -93,6 +93,6 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..
     said = refused(export, "--ctranslate2", recurrent, model)
     assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in said
     for kinds in ([], ["--web", "--ctranslate2"]):
-        assert "give exactly one of --web, --ctranslate2 and --hub" in refused(export, *kinds, recurrent, model)
+        assert "give exactly one of --web, --ctranslate2, --onnx and --hub" in refused(export, *kinds, recurrent, model)
     assert f"DIR: {config} is a file; choose a new directory" in refused(export, "--web", recurrent, config)
     assert not model.exists()
