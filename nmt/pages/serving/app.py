@@ -49,7 +49,7 @@ def application(
             answer = await _wait(request, batches.answer(wanted), limits)
         except ClientDisconnect:
             return Response(status_code=499)  # nobody receives it
-        return await asyncio.to_thread(_response, answer, wanted.attention, limits)
+        return await asyncio.to_thread(_response, answer, wanted.attention)
 
     async def health(_: HttpRequest) -> Response:
         return JSONResponse({"status": "ok", **about, "waiting": batches.waiting})
@@ -105,19 +105,16 @@ async def _wait(request: HttpRequest, answer: Coroutine[Any, Any, Answer], limit
         left.cancel()
 
 
-def _response(answer: Answer, attention: bool, limits: Limits) -> Response:
-    contents, weights = [], 0
+def _response(answer: Answer, attention: bool) -> Response:
+    contents = []
     for translation, problem, candidates in answer:
         content: dict[str, Any] = {"text": translation.text, "score": round(translation.score, 6)}
         if problem is not None:
             content["warning"] = problem
         if attention:
-            found, listed = translation.attention, candidates
-            if found is not None and (weights := weights + found.size) > limits.weights:
-                found = listed = None
-                content.setdefault("warning", f"no attention: an answer has up to {limits.weights:,} weights")
+            found = translation.attention
             rounded = None if found is None else found.astype(float).round(4).tolist()
             content |= {"source_pieces": translation.source_pieces, "pieces": translation.pieces}
-            content |= {"attention": rounded, "candidates": listed}
+            content |= {"attention": rounded, "candidates": candidates}
         contents.append(content)
     return JSONResponse({"translations": contents})

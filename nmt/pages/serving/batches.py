@@ -47,8 +47,6 @@ class Limits:
     """Connections at a time; requests on more are refused."""
     batch: int = 1 << 13
     """Characters of a batch of several requests; a request of more is a batch of its own."""
-    weights: int = 1 << 16
-    """Attention weights of an answer; lines beyond have none."""
     arrival: float = 10.0
     """Seconds in which the body of a request must arrive."""
     seconds: float = 30.0
