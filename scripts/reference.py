@@ -1,5 +1,5 @@
 """Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
-the claims in docs/textbook.md, four tables in docs/performance.md, those in docs/attention.md and docs/own-text.md.
+the claims in docs/textbook.md, four tables in docs/performance.md, that of the family in docs/attention.md.
 
     python scripts/reference.py
 
@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -30,14 +29,7 @@ from nmt.config.problems import Variants, annotation_of, variants_of
 from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
-PAGES = (
-    "docs/options.md",
-    "docs/commands.md",
-    "docs/textbook.md",
-    "docs/performance.md",
-    "docs/attention.md",
-    "docs/own-text.md",
-)
+PAGES = ("docs/options.md", "docs/commands.md", "docs/textbook.md", "docs/performance.md", "docs/attention.md")
 GENERATED = re.compile(r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
 
@@ -325,21 +317,6 @@ def family() -> str:
     return "\n".join([*lines, ""])
 
 
-def ladder() -> str:
-    """The table of "BLEU by pairs" in docs/figures/own_text.json: a row for each number of pairs."""
-    found = json.loads((ROOT / "docs/figures/own_text.json").read_text("utf-8"))["BLEU by pairs"]
-    found["adapted-0"] = found["parliament"]
-    columns = (("nothing", "captions"), ("little", "captions"), ("adapted", "captions"), ("adapted", "debates"))
-    lines = [
-        "| pairs | from nothing | recipe for little text | adapted | adapted, on parliament |",
-        "|---|---|---|---|---|",
-    ]
-    for pairs in sorted({int(name.rpartition("-")[2]) for name in found if "-" in name}):
-        of = [found.get(f"{kind}-{pairs}", {}).get(test) for kind, test in columns]
-        lines.append(f"| {pairs:,} | {' | '.join(f'{fmean(each):.1f}' if each else '–' for each in of)} |")
-    return "\n".join([*lines, ""])
-
-
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "shared-options": shared_options,
@@ -349,7 +326,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "memory": memory,
     "peers": peers,
     "family": family,
-    "ladder": ladder,
     **{name: partial(of_command, name) for name in COMMANDS},
 }
 
