@@ -24,6 +24,7 @@ from nmt.evaluation.alignment import (
     parse_gold,
     read_gold,
     score_alignments,
+    symmetrized,
     word_weights,
 )
 
@@ -173,3 +174,15 @@ def test_the_diagonal() -> None:
 @given(st.frozensets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12))
 def test_pharaoh_is_read_as_it_is_written(links: frozenset[tuple[int, int]]) -> None:
     assert parse_gold(format_pharaoh(sorted(links)), "f:1").sure == links
+
+
+def test_links_of_two_directions_are_joined() -> None:
+    """By hand: of the links beside 1-1 and its neighbours only 2-2 has no free word; of those apart, 4-5 after 0-5."""
+    ahead = frozenset({(1, 1), (1, 2), (2, 3), (0, 5)})
+    back = frozenset({(1, 1), (2, 1), (2, 2), (4, 5)})
+    assert symmetrized(ahead, back) == {(1, 1), (1, 2), (2, 1), (2, 3), (0, 5)}
+    # the direct neighbours of 1-1 come before 0-0, which then has no free word
+    ahead, back = frozenset({(0, 0), (0, 1), (1, 1)}), frozenset({(1, 0), (1, 1)})
+    assert symmetrized(ahead, back) == {(0, 1), (1, 0), (1, 1)}
+    column = frozenset({(0, 2), (1, 2), (2, 2)})  # 0-2 is beside a link only when 1-2 is added
+    assert symmetrized(column, frozenset({(2, 2)})) == column

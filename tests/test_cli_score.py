@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.score import main
+from nmt.evaluation.alignment import format_pharaoh, parse_gold, symmetrized
 from tests.small_translator import ATTENTIONS, LINES, save_run
 
 Score = Callable[..., tuple[int, str, str]]
@@ -106,3 +107,32 @@ def test_what_cannot_be_done_is_refused(score: Score, files: tuple[Path, Path], 
     code, _, err = score("--alignments", str(tmp_path / "links"), model=model)
     assert code == 2 and f"error: --alignments: {model} has no attention" in err
     assert not (tmp_path / "links").exists() and score(model=model)[0] == 0
+
+
+def test_links_of_two_runs_are_joined(score: Score, random_run: str, tmp_path: Path) -> None:
+    def links(*options: str) -> list[set[str]]:
+        assert score("--alignments", str(tmp_path / "links"), *options)[::2] == (0, "")
+        return [set(line.split()) for line in (tmp_path / "links").read_text().splitlines()]
+
+    reverse = shutil.copytree(random_run, tmp_path / "reverse")
+    text = (reverse / "config.yaml").read_text()
+    text = text.replace("source_language: x", "source_language: y").replace("target_language: y", "target_language: x")
+    (reverse / "config.yaml").write_text(text)
+    both = ("--reverse-model", str(reverse))
+    ahead = links()
+    joined = links(*both)
+    assert joined != ahead and joined[-1] == set()
+    assert len(LINES[0].split()) != len(LINES[1].split())
+    for side, line in (("source", LINES[0]), ("target", LINES[1])):
+        (tmp_path / side).write_text(f"{line}\n")
+    [one] = links()
+    files = {"--source": tmp_path / "target", "--target": tmp_path / "source", "--model": reverse}
+    [other] = links(*(str(word) for option in files.items() for word in option))
+    back = frozenset((i, j) for j, i in parse_gold(" ".join(other), "").sure)
+    assert links(*both) == [{*format_pharaoh(symmetrized(parse_gold(" ".join(one), "").sure, back)).split()}]
+    (reverse / "config.yaml").write_text(text.replace("max_source: 30", "max_source: 2"))
+    _, _, err = score("--alignments", str(tmp_path / "links"), *both)
+    assert err.startswith(f"nmt-score: warning: {tmp_path / 'target'}:1: {reverse}: too long: only its first 2 pieces")
+    code, _, err = score("--alignments", str(tmp_path / "links"), "--reverse-model", random_run)
+    assert code == 2 and f"error: --reverse-model: {random_run} translates x to y; must be y to x" in err
+    assert "--reverse-model: has no effect without --alignments" in score(*both)[2]

@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import repeat, tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,11 @@ from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
 from nmt.config.schema import Size
 from nmt.data.corpus import Pair, aligned_pairs
-from nmt.errors import NmtWarning
+from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
 
 if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must not wait for it
-    from nmt.translation.forced import ForcedDecoding
+    from nmt.translation.forced import ForcedDecoding, WarnOfSide
 
 
 def score(
@@ -30,6 +31,7 @@ def score(
     output: OutputFile | None = None,
     pieces: OutputFile | None = None,
     alignments: OutputFile | None = None,
+    reverse_model: RunPath | None = None,
     device: Device = "auto",
 ) -> None:
     """Score given translations: how probable a run finds each one.
@@ -45,6 +47,8 @@ def score(
         output: numbers, a line for each pair (default: standard output)
         pieces: write source pieces, target pieces and the log-probability of each, one JSON object per pair
         alignments: write word alignments: i-j joins source word i and target word j, from 0
+        reverse_model: run that translates the target into the source: --alignments joins the links of both by
+            grow-diag-final-and
 
     examples:
       nmt-score --model runs/en-fr --source test.en --target test.fr --pieces test.jsonl --alignments test.align
@@ -52,6 +56,15 @@ def score(
     """
     require_attention([model], {"--alignments": alignments})
     config = load_run_config(model)
+    data = config.data
+    if reverse_model is not None:
+        require_attention([reverse_model], {"--reverse-model": True})
+        other = load_run_config(reverse_model).data
+        if (other.target_language, other.source_language) != (data.source_language, data.target_language):
+            found = f"{reverse_model} translates {other.source_language} to {other.target_language}"
+            raise ConfigError(f"--reverse-model: {found}; must be {data.target_language} to {data.source_language}")
+        if not alignments:
+            raise ConfigError("--reverse-model: has no effect without --alignments")
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import BLANK, force  # noqa: PLC0415
@@ -63,32 +76,46 @@ def score(
             path = source if side == "source" else target
             warnings.warn(f"{path}:{line + 1}: {problem}", NmtWarning, stacklevel=2)
 
-    place, limits = resolve_device(device), config.decoding
-    run = load_run(Path(model), place)
-    scored: Iterator[tuple[Pair, ForcedDecoding]] = force(
-        run.network,
-        run.tokenizers,
-        aligned_pairs(source, target, n_best),
-        place,
-        max_source=limits.max_source,
-        max_target=longest(limits.max_source, limits.max_length_factor),
-        keep_attention=alignments is not None,
-        warn=warn,
-    )
+    def warn_reverse(side: str, pair: int, problem: str) -> None:
+        warn("target" if side == "source" else "source", pair, f"{reverse_model}: {problem}")
+
+    place = resolve_device(device)
+
+    def decode(path: str, pairs: Iterator[Pair], warn: "WarnOfSide") -> "Iterator[tuple[Pair, ForcedDecoding]]":
+        run = load_run(Path(path), place)
+        limits = run.config.decoding
+        return force(
+            run.network,
+            run.tokenizers,
+            pairs,
+            place,
+            max_source=limits.max_source,
+            max_target=longest(limits.max_source, limits.max_length_factor),
+            keep_attention=alignments is not None,
+            warn=warn,
+        )
+
+    pairs = aligned_pairs(source, target, n_best)
+    reverse: Iterator[ForcedDecoding | None] = repeat(None)
+    if reverse_model is not None:
+        pairs, again = tee(pairs)  # both are read in the same windows
+        swapped = (Pair(pair.target, pair.source) for pair in again)
+        reverse = (forced for _, forced in decode(reverse_model, swapped, warn_reverse))
+    scored = decode(model, pairs, warn)
     if output is not None or not sys.stdout.isatty():
         scored = counted(scored, target, count_lines(target), "lines")
     with ExitStack() as stack:
         outputs = open_outputs(
             [
-                (output, lambda _, forced: format_numbers(forced, limits.length_penalty)),
-                (pieces, lambda _, forced: format_pieces(forced)),
+                (output, lambda _, forced, __: format_numbers(forced, config.decoding.length_penalty)),
+                (pieces, lambda _, forced, __: format_pieces(forced)),
                 (alignments, format_pair_links),
             ],
             stack,
         )
-        for pair, forced in scored:
+        for (pair, forced), backward in zip(scored, reverse, strict=False):
             blank = len(forced.source_pieces) == len(forced.target_pieces) == 1
-            write_rows(outputs, (pair, BLANK if blank else forced))
+            write_rows(outputs, (pair, BLANK if blank else forced, backward))
 
 
 main = Command(score)
@@ -106,6 +133,14 @@ def format_pieces(forced: "ForcedDecoding") -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def format_pair_links(pair: Pair, forced: "ForcedDecoding") -> str:
-    """Return links between whitespace words; "" for a blank pair."""
-    return format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
+def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDecoding | None") -> str:
+    """Return links between whitespace words, joined with those of the other direction; "" for a blank pair."""
+    ahead = format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
+    if backward is None or not ahead:
+        return ahead
+    from nmt.data.links import parse_links  # noqa: PLC0415
+    from nmt.evaluation.alignment import format_pharaoh, symmetrized  # noqa: PLC0415  (slow to import)
+
+    back = format_links(backward.attention, (backward.source_pieces, backward.target_pieces), pair[::-1])
+    links, others = ({link for link, _ in parse_links(line, "")} for line in (ahead, back))
+    return format_pharaoh(sorted(symmetrized(frozenset(links), frozenset((i, j) for j, i in others))))

@@ -23,11 +23,37 @@ Alignment = frozenset[Link]
 
 END = "</s>"
 """SentencePiece's end symbol."""
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+"""Steps from a link to those beside it, the direct ones first, as Koehn et al. order them."""
 
 
 def likeliest_links(weights: Weights) -> list[Link]:
     """Link each target word to the source word with the largest weight, given weights (J, I)."""
     return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
+
+
+def symmetrized(ahead: Alignment, back: Alignment) -> Alignment:
+    """Join the links of two directions by ``grow-diag-final-and`` (Koehn et al. 2003).
+
+    It begins with the links that both have. It adds those of one direction that are next to a link, also diagonally,
+    and have a word without links, until there are no more; then those of which both words have none.
+    """
+    either, links = ahead | back, set(ahead & back)
+
+    def free(link: Link) -> list[bool]:
+        return [word not in {each[side] for each in links} for side, word in enumerate(link)]
+
+    before = -1
+    while len(links) > before:
+        before = len(links)
+        # also of links that are added meanwhile
+        for near in ((i + up, j + right) for i, j in sorted(either) if (i, j) in links for up, right in NEIGHBOURS):
+            if near in either and any(free(near)):
+                links.add(near)
+    for link in (*sorted(ahead), *sorted(back)):
+        if all(free(link)):
+            links.add(link)
+    return frozenset(links)
 
 
 class LabelledWeights(NamedTuple):
