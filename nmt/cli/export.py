@@ -8,7 +8,7 @@ from typing import Annotated
 from nmt.cli.command import Command
 from nmt.cli.options import RunPath, Value
 from nmt.cli.terminal import say
-from nmt.config import Config, load_run_config, schema
+from nmt.config import Config, load_run_config
 from nmt.errors import ConfigError
 from nmt.pages.web import CELLS, refuse_unknown_parts
 from nmt.runs.hub import export_hub
@@ -96,8 +96,8 @@ def refuse_other_than_recurrent(config: Config) -> None:
         for name in ("encoder", "decoder")
         if (kind := getattr(config.model, name).type) not in CELLS
     ]
-    if isinstance(getattr(config.model.attention, "hard", None), schema.ExactMarginal):
-        problems.append("model.attention.hard: --onnx does not export 'marginal'; use --web")
+    if (hard := getattr(config.model.attention, "hard", None)) is not None:
+        problems.append(f"model.attention.hard: --onnx does not export '{hard.type}'; use --web")
     if find_spec("onnxscript") is None:
         problems.append("--onnx: needs the packages onnx and onnxscript; pip install onnx onnxscript")
     if problems := [*problems, *_of_text(config, "the program of --onnx")]:

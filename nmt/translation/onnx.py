@@ -24,8 +24,8 @@ from nmt.records import Record
 from nmt.runs.loading import load_run
 from nmt.translation.searching import MORE_PIECES
 
-AXES = {17: "sentences", 19: "source_positions"}
-"""Axes of any size: the sizes in the example that the networks are exported with, and names."""
+POSITIONS = 211
+"""S of the example that the networks are exported with: a number that no layer has as its width."""
 
 
 def export_onnx(path: str | Path, output: Path) -> int:
@@ -54,7 +54,7 @@ def write_networks(model: Seq2Seq, output: Path) -> None:
     assert isinstance(model.encoder, RecurrentEncoder)
     directions = model.encoder.directions
     model.encoder.layers = nn.ModuleList(nn.ModuleList(map(Scanned, layer)) for layer in directions)
-    first, source = First(model), torch.zeros(*AXES, dtype=torch.long)
+    first, source = First(model), torch.zeros(2, POSITIONS, dtype=torch.long)
     lengths = torch.full_like(source[:, 0], source.size(1))
     state = first.state(source, lengths)
     write(first, {"source": source, "lengths": lengths}, list(tensors(state)), output / "encoder.onnx")
@@ -66,7 +66,8 @@ def write_networks(model: Seq2Seq, output: Path) -> None:
 def write(network: nn.Module, inputs: dict[str, Tensor], outputs: list[str], path: Path) -> None:
     """Write a network that takes and returns tensors with these names."""
     shapes = tuple(
-        {axis: AXES[size] for axis, size in enumerate(each.shape) if size in AXES} for each in inputs.values()
+        ({0: "sentences"} if each.ndim else {}) | ({1: "source_positions"} if POSITIONS in each.shape[1:2] else {})
+        for each in inputs.values()
     )
     logging.disable(logging.WARNING)  # torchvision is not there, for example
     try:
