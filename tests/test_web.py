@@ -24,7 +24,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.model.seq2seq import Seq2Seq
 from nmt.pages.web import SCORES, refuse_unknown_parts
 from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces
-from nmt.pages.web.rounding import DAMPING, Moments, compensated, grains, moments_of, rounded
+from nmt.pages.web.rounding import DAMPING, FEWEST, Moments, compensated, moments_of, rounded
 from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.runs.loading import load_run
 from nmt.translation.forced import force
@@ -323,13 +323,26 @@ def test_a_matrix_is_rounded_to_a_share_of_its_size(name: str, steps: int, tmp_p
 
 def test_a_row_that_matters_less_has_a_larger_step(tmp_path: Path) -> None:
     torch.manual_seed(1)
-    matrix, squares, sizes = torch.randn(4, 30), torch.tensor([1.0, 0.0, 4.0, 100.0]), torch.tensor([2, 4, 2, 0.5])
-    assert grains(squares).equal(sizes) and grains(torch.zeros(2)).equal(torch.full((2,), 4.0))
-    made = rounded({"output.weight": matrix}, 100, {"output.weight": Moments(torch.zeros(30, 30), squares)})
+    matrix, squares = torch.randn(4, 30), 30 * torch.tensor([1.0, 4.0, 25.0, 2.0])  # their mean is 8, of each weight
+    made = rounded({"output.weight": matrix}, 100, {"output.weight": Moments(torch.zeros(30, 30), squares)}, 0.4)
     save_tensors(made, tmp_path / "model.safetensors")
     read = ask("weights", weights=str(tmp_path / "model.safetensors"))["output.weight"]
-    steps = (sizes * matrix.square().mean().sqrt() / 100).unsqueeze(1)
+    steps = 0.4 * (12 / 120 * 1.1 / (squares / 30 + 0.8)).sqrt().unsqueeze(1)
+    steps = steps.clamp_max(matrix.square().mean().sqrt() / FEWEST)
     torch.testing.assert_close(torch.tensor(read).view(4, 30), (matrix / steps).round() * steps, rtol=0, atol=1e-6)
+
+
+def test_steps_change_a_sum_by_as_much_as_is_asked_for() -> None:
+    """The sum of weights times gradients, which are equal in a row."""
+    torch.manual_seed(1)
+    matrix, gradients = torch.randn(400, 30), torch.rand(400) + 0.5
+    moments = {"a": Moments(torch.zeros(30, 30), 30 * gradients.square())}
+    made = rounded({"a": matrix}, 100, moments, 0.01)
+    order = made["a.step"].argsort(stable=True)
+    read = torch.empty_like(matrix)
+    read[order] = made["a.step"][order].unsqueeze(1) * (256 * made["a"].float() + made["a.low"])
+    errors = (read - matrix) * gradients.unsqueeze(1)
+    assert errors.square().sum().sqrt() == pytest.approx(0.01, rel=0.05)
 
 
 def test_later_columns_make_up_for_the_errors_of_earlier_ones() -> None:

@@ -20,9 +20,8 @@ from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
 
-STEPS, FEWER_STEPS = 1400, 400
-"""Into which the root mean square of a matrix is divided, without and with translations that show what rounding
-changes. With the second, a page of three systems of the demo is smaller than 6 MB."""
+STEPS = 1400
+"""Into which the root mean square of a matrix is divided."""
 SMALL = 1_000_000
 """Bytes of fp32 weights below which an export has four times the steps: its file stays small."""
 
@@ -55,8 +54,8 @@ def exported(run: LoadedRun, translations: Sequence[Translation] | None = None) 
     refuse_unknown_parts(run.config.model)
     refuse_unknown_pieces(run.tokenizers)
     weights = unshared(run.model.state_dict())
-    own = 4 * STEPS if sum(each.nbytes for each in weights.values()) < SMALL else STEPS
-    steps, moments = (own, None) if translations is None else (FEWER_STEPS, moments_of(run, translations))
+    steps = 4 * STEPS if sum(each.nbytes for each in weights.values()) < SMALL else STEPS
+    moments = None if translations is None else moments_of(run, translations)
     parts = {
         "weights.bin": compressed(save(rounded(weights, steps, moments))),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
