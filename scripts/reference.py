@@ -244,7 +244,7 @@ def browser() -> str:
     runs = json.loads((ROOT / "docs/figures/web.json").read_text("utf-8"))
     columns = ("{equal, %:g} ({largest difference:.3f})", "{BLEU:.2f}", "{sentences/s:.0f}")
     lines = [
-        "| weights | MB | same translations as the toolkit, % (largest difference) | BLEU | sentences per CPU second |",
+        "| run, weights | MB | same translations as the toolkit, % (largest difference) | BLEU | sentences per CPU second |",
         "|---|---|---|---|---|",
     ]
     for run, measured in runs.items():
@@ -254,7 +254,7 @@ def browser() -> str:
         for system, rows in systems.items():
             if system in {"toolkit, in batches", "engine, fp32"}:
                 continue  # the engine translates one at a time; in fp32 it writes the same
-            name = system.removeprefix("engine, ") if "engine" in system else f"{run}, toolkit"
+            name = f"{run}, {system.removeprefix('engine, ').removesuffix(', one at a time')}"
             cells = [", ".join(_measured(rows, beam, form) for beam in (1, 5)) for form in columns]
             size = _measured(rows, 1, "{weights, MB:.2f}")
             lines.append(f"| {' | '.join([name, size, *cells])} |".replace("–, –", "–"))
