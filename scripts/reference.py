@@ -244,7 +244,7 @@ def browser() -> str:
     runs = json.loads((ROOT / "docs/figures/web.json").read_text("utf-8"))
     columns = ("{equal, %:g} ({largest difference:.3f})", "{BLEU:.2f}", "{sentences/s:.0f}")
     lines = [
-        "| run, weights | MB | same translations as the toolkit, % (largest difference) | BLEU | sentences per CPU second |",
+        "| run, weights | MB | same translations as the toolkit, % (largest difference) | BLEU | sentences per CPU s |",
         "|---|---|---|---|---|",
     ]
     for run, measured in runs.items():
