@@ -254,7 +254,7 @@ def browser() -> str:
         for system, rows in systems.items():
             if system in {"toolkit, in batches", "engine, fp32"}:
                 continue  # the engine translates one at a time; in fp32 it writes the same
-            name = f"{run}, {system.removeprefix('engine, ').removesuffix(', one at a time')}"
+            name = f"{run}, {system.removeprefix('engine, ')}"
             cells = [", ".join(_measured(rows, beam, form) for beam in (1, 5)) for form in columns]
             size = _measured(rows, 1, "{weights, MB:.2f}")
             lines.append(f"| {' | '.join([name, size, *cells])} |".replace("–, –", "–"))

@@ -8,8 +8,14 @@ const translator = await Translator.load(".");
 const { source_language: source, target_language: target, model } = /** @type {any} */ (translator.config);
 byId("heading").textContent = document.title = `Translate ${source} to ${target}`;
 const { encoder, decoder, attention } = model;
-byId("about").textContent = `Encoder: ${encoder.type}. Decoder: ${decoder.type}. Attention: ${attention.type}.`;
-byId("page").append(
-  ...linesPage((lines) => lines.map((line) => translator.translate(line, { beam: 1, candidates: 5 }))),
-);
+const network = `Encoder: ${encoder.type}. Decoder: ${decoder.type}. Attention: ${attention.type}.`;
+byId("about").textContent = `${network} Greedy search.`;
+
+/** @param {string} line @returns {Line} */
+function translate(line) {
+  const found = translator.translate(line, { beam: 1, candidates: 5 });
+  return found.cut ? { ...found, warning: `Only the first ${found.sourcePieces.length - 1} pieces are read.` } : found;
+}
+
+byId("page").append(...linesPage((lines) => lines.map(translate)));
 byId("source").focus();
