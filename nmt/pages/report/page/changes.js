@@ -24,7 +24,7 @@ export function withWeight(row, columns, weight) {
 
 /** Weights by step as a text for an address: 3:0.25,0,0.75;4:1,0,0. @param {Map<number, number[]>} clamps */
 export function formatClamps(clamps) {
-  const decimals = (/** @type {number} */ weight) => String(Number(weight.toFixed(4)));
+  const decimals = (/** @type {number} */ weight) => String(Number(weight.toFixed(6)));
   return [...clamps].map(([step, row]) => `${step}:${row.map(decimals).join(",")}`).join(";");
 }
 

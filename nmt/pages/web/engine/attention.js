@@ -34,8 +34,8 @@ import { added, dot, joined, sigmoid, softmax } from "./weights.js";
  * @typedef {(part: Part, type: string) => Score} MakeScore
  */
 
-/** exp(2x), in double precision, whose range is enough for any x. @param {Float32Array} x */
-const exponentials = (x) => Float64Array.from(x, (unit) => Math.exp(2 * unit));
+/** exp(2x), in double precision; beyond 354 it would be infinite, or 0. @param {Float32Array} x */
+const exponentials = (x) => Float64Array.from(x, (unit) => Math.exp(2 * Math.max(-354, Math.min(354, unit))));
 
 /**
  * v·tanh(W s + U h): Bahdanau's, and Luong's concat. With coverage (Tu et al. 2016) v·tanh(W s + U h + w C), of the sum

@@ -219,9 +219,12 @@ export class Network {
   /** log sum_j weight_j p(y | h_j). @param {Float32Array[]} readouts @param {Float32Array} weights */
   #mixture(readouts, weights) {
     const each = this.output.all(readouts).map((logits) => logSoftmax(logits).map(Math.exp));
-    return weighted(weights, each).map(Math.log);
+    return weighted(weights, each).map((probability) => Math.log(Math.max(probability, SMALLEST)));
   }
 }
+
+/** The smallest normal number of 32 bits, instead of 0. */
+const SMALLEST = 2 ** -126;
 
 /** Row by row. @param {Float32Array[]} rows @param {...(Float32Array[] | undefined)} others */
 const sums = (rows, ...others) => rows.map((x, r) => added(x, ...others.map((other) => other?.[r])));

@@ -77,7 +77,11 @@ export function search(step, start, limits, { beam, lengthPenalty, prefix, watch
     const top = live.length ? live[0].logProb : -Infinity;
     const beaten = finished.length >= beam && top / penalty(length, lengthPenalty) <= reached;
     const hopeless = top / penalty(limits.longest, lengthPenalty) <= reached;
-    if (last || beaten || hopeless) return finished[0];
+    if (!(last || beaten || hopeless)) continue;
+    if (Number.isFinite(finished[0]?.logProb)) return finished[0];
+    throw new Error(
+      "the model gives no finite probability to any translation: its weights are damaged or its training diverged",
+    );
   }
 }
 
