@@ -9,7 +9,7 @@ const SILENT = "The server does not answer.";
 /** @param {string} path @param {RequestInit} [request] */
 async function ask(path, request) {
   const answer = await fetch(path, request).catch(() => Promise.reject(new Error(SILENT)));
-  const content = await answer.json();
+  const content = await answer.json().catch(() => ({ error: `The server answers with status ${answer.status}.` }));
   if (!answer.ok) throw new Error(content.error);
   return content;
 }

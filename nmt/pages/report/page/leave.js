@@ -19,8 +19,8 @@ const MOST_WORDS = 60;
 export function withoutEachWord(text, unit) {
   const words = unit === "words" ? text.split(/\s+/).filter(Boolean) : Array.from(text.replace(/\s/g, ""));
   const space = unit === "words" ? " " : "";
-  const all = words.map((word, k) => ({ word, rest: words.filter((_, other) => other !== k).join(space) }));
-  return all.slice(0, MOST_WORDS);
+  const first = words.slice(0, MOST_WORDS);
+  return first.map((word, k) => ({ word, rest: words.filter((_, other) => other !== k).join(space) }));
 }
 
 /** The share of the words of a text that another one lacks. @param {string} text @param {string} other */
@@ -33,7 +33,7 @@ function shareLost(text, other) {
 export function leaveView() {
   const list = element("ol", { class: "left-out" });
   const note =
-    "Each line leaves one source word out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.";
+    `Each line leaves one of the first ${MOST_WORDS} source words out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.`;
   return {
     node: element("div", {}, element("p", { class: "note" }, note), list),
     /**
