@@ -32,8 +32,7 @@ function shareLost(text, other) {
 /** {node, draw}. */
 export function leaveView() {
   const list = element("ol", { class: "left-out" });
-  const note =
-    `Each line leaves one of the first ${MOST_WORDS} source words out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.`;
+  const note = `Each line leaves one of the first ${MOST_WORDS} source words out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.`;
   return {
     node: element("div", {}, element("p", { class: "note" }, note), list),
     /**
