@@ -16,5 +16,5 @@ COMMANDS = {
     "nmt-experiment": "trains systems with several seeds and compares them",
     "nmt-report": "writes one HTML page to explore systems",
     "nmt-serve": "serves a system over HTTP",
-    "nmt-export": "writes a page that translates in the browser, or a model for CTranslate2",
+    "nmt-export": "prepares a run for browsers, CTranslate2, ONNX Runtime or the Hugging Face hub",
 }
