@@ -1,16 +1,16 @@
 """Transformers that lack one part, for configs/experiments/textbook/transformer.yaml, which says how to import them."""
 
 import math
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.model.attention import Attention
-from nmt.model.encoders import Encoder
 from nmt.model.multi_head import SelfAttention
 from nmt.model.transformer import TransformerDecoder, TransformerEncoder
+
+Stack = TypeVar("Stack", TransformerEncoder, TransformerDecoder)
 
 
 class Zero(nn.Module):
@@ -45,42 +45,37 @@ class Unordered(TransformerEncoder):
         return embedded * math.sqrt(embedded.size(-1))
 
 
+def without_feed_forward(part: Stack) -> Stack:
+    """Replace the feed-forward network of each layer."""
+    for layer in part.layers:
+        layer.feed_forward = Zero()
+    return part
+
+
 @schema.ENCODERS.register
-class LinearEncoder(schema.TransformerEncoder):
+class AttentionOnlyEncoder(schema.TransformerEncoder):
     """A Transformer encoder without feed-forward networks."""
 
     type: Literal["attention_only"]  # type: ignore[assignment]
 
 
-@schema.ENCODERS.builds(LinearEncoder)
-class AttentionOnlyEncoder(TransformerEncoder):
-    """Its layers have self-attention alone."""
-
-    def __init__(self, options: LinearEncoder, config: schema.Model) -> None:
-        super().__init__(options, config)
-        without_feed_forward(self)
+@schema.ENCODERS.builds(AttentionOnlyEncoder)
+def attention_only_encoder(options: AttentionOnlyEncoder, *around: Any) -> TransformerEncoder:
+    """Make an encoder whose layers have self-attention alone."""
+    return without_feed_forward(TransformerEncoder(options, *around))
 
 
 @schema.DECODERS.register
-class LinearDecoder(schema.TransformerDecoder):
+class AttentionOnlyDecoder(schema.TransformerDecoder):
     """A Transformer decoder without feed-forward networks."""
 
     type: Literal["attention_only"]  # type: ignore[assignment]
 
 
-@schema.DECODERS.builds(LinearDecoder)
-class AttentionOnlyDecoder(TransformerDecoder):
-    """Its layers have attention alone."""
-
-    def __init__(self, options: LinearDecoder, config: schema.Model, encoder: Encoder, attention: Attention) -> None:
-        super().__init__(options, config, encoder, attention)
-        without_feed_forward(self)
-
-
-def without_feed_forward(part: TransformerEncoder | TransformerDecoder) -> None:
-    """Replace the feed-forward network of each layer."""
-    for layer in part.layers:
-        layer.feed_forward = Zero()
+@schema.DECODERS.builds(AttentionOnlyDecoder)
+def attention_only_decoder(options: AttentionOnlyDecoder, *around: Any) -> TransformerDecoder:
+    """Make a decoder whose layers have attention alone."""
+    return without_feed_forward(TransformerDecoder(options, *around))
 
 
 @schema.DECODERS.register
@@ -91,10 +86,9 @@ class UnmaskedDecoder(schema.TransformerDecoder):
 
 
 @schema.DECODERS.builds(UnmaskedDecoder)
-class Unmasked(TransformerDecoder):
-    """Its self-attention has no causal mask."""
-
-    def __init__(self, options: UnmaskedDecoder, config: schema.Model, encoder: Encoder, attention: Attention) -> None:
-        super().__init__(options, config, encoder, attention)
-        for layer in self.layers:
-            layer.self_attention = UnmaskedSelfAttention(options.hidden, options.heads)
+def unmasked_decoder(options: UnmaskedDecoder, *around: Any) -> TransformerDecoder:
+    """Make a decoder whose self-attention has no causal mask."""
+    decoder = TransformerDecoder(options, *around)
+    for layer in decoder.layers:
+        layer.self_attention = UnmaskedSelfAttention(options.hidden, options.heads)
+    return decoder

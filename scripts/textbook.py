@@ -138,8 +138,7 @@ def minus_error_rate(plan: Plan, run: Run, _: int | None) -> float:
 
 def recall_late(plan: Plan, run: Run, beam: int | None) -> float:
     """The recall of reference words in their last third minus that in their first third, in percent."""
-    pairs = zip(translations(plan, run, beam), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True)
-    early, _, late = np.nanmean([recall_by_third(*pair) for pair in pairs], axis=0)
+    early, _, late = np.nanmean([recall_by_third(*pair) for pair in with_references(plan, run, beam)], axis=0)
     return 100 * float(late - early)
 
 
@@ -149,12 +148,15 @@ def recall_rare(plan: Plan, run: Run, beam: int | None) -> float:
     assert isinstance(train, FileCorpus)
     seen = Counter(word for line in read_lines(train.target) for word in words(line))
     found = total = 0
-    for hypothesis, reference in zip(
-        translations(plan, run, beam), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True
-    ):
+    for hypothesis, reference in with_references(plan, run, beam):
         rare = Counter(word for word in words(reference) if seen[word] <= RARE)
         found, total = found + (rare & Counter(words(hypothesis))).total(), total + rare.total()
     return 100 * found / total
+
+
+def with_references(plan: Plan, run: Run, beam: int | None) -> list[tuple[str, str]]:
+    """Pair each translation of the test set with its reference."""
+    return list(zip(translations(plan, run, beam), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True))
 
 
 def words(line: str) -> list[str]:

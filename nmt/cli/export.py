@@ -11,7 +11,6 @@ from nmt.cli.terminal import say
 from nmt.config import Config, load_run_config
 from nmt.errors import ConfigError
 from nmt.pages.web import CELLS, refuse_unknown_parts
-from nmt.runs.hub import export_hub
 
 
 def export(
@@ -53,6 +52,8 @@ def export(
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
     config = load_run_config(run)
     if hub:
+        from nmt.runs.hub import export_hub  # noqa: PLC0415  (slow to import)
+
         size, hint = export_hub(run, directory), f"to upload it: hf upload OWNER/NAME {folder}"
     elif web:
         refuse_unknown_parts(config.model)

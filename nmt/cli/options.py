@@ -19,7 +19,6 @@ from nmt.config.problems import choices, explain_value
 from nmt.data.corpus import require_readable
 from nmt.errors import CheckpointError
 from nmt.files import printable
-from nmt.runs.hub import local
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,8 @@ def length_range(text: str) -> tuple[int, int]:
 
 def run_path(text: str) -> str:
     """The directory of a run, which may have to be downloaded."""
+    from nmt.runs.hub import local  # noqa: PLC0415  (slow to import)
+
     try:
         return local(text)
     except CheckpointError as error:

@@ -69,8 +69,9 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     recipe = Recipe(tokenizers, data.filter, text=text, links=bool(data.linked), glossary=terms)
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
-    drawn: dict[str, Any] = {"dropout": options.dropout, "rough": data.rough, "parts": parts, "seed": config.seed}
-    train = TrainingSet(tables["train"], tokenizers, **drawn)
+    train = TrainingSet(
+        tables["train"], tokenizers, dropout=options.dropout, rough=data.rough, parts=parts, seed=config.seed
+    )
     pairs = {
         name: list(map(Pair, table["source_text"].to_pylist(), table["target_text"].to_pylist()))
         for name, table in tables.items()

@@ -194,9 +194,9 @@ class Tokenizers:
         if data.glossary is not None and not {*TERM_MARKS} <= self.source.scores().keys():
             problem = "data.glossary: the source tokenizer has no pieces U+E00A and U+E00B"
             raise DataError(f"{problem}; learn one with data.glossary, or leave it out")
-        protection = Protection(data.protect, data.tags)
-        own = replace(self, reverse_source=data.reverse_source, protection=protection, to=config.decoding.to)
-        return replace(own, rough=data.rough is not None)
+        protection, rough = Protection(data.protect, data.tags), data.rough is not None
+        reverse, to = data.reverse_source, config.decoding.to
+        return replace(self, reverse_source=reverse, protection=protection, to=to, rough=rough)
 
     def hide(self, *texts: str, share: float = 0.0) -> Hidden:
         """Return what is encoded of a source, or of both sides of a pair, as :meth:`Protection.hide` does."""
