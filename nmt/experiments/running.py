@@ -1,26 +1,23 @@
 """An experiment from its plan to its table: the remaining work of each run, the processes that train side by side,
 translations, scores, figures."""
 
-import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from threading import Lock, Thread
 from typing import Any
 
 from nmt.data.dataset import corpus_sha256, prepare
-from nmt.data.report import table
 from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, NmtError, ProcessError
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
-from nmt.files import read_json, write_json
-from nmt.messages import Result, Say, silent
+from nmt.files import read_json
+from nmt.messages import Result, Say
 from nmt.model import build_model
 from nmt.runs import directory
 from nmt.runs.directory import RunDirectory
@@ -56,7 +53,7 @@ def run_experiment(
     """
     unfinished = remaining_runs(plan, say)
 
-    def train(wanted: Mapping[str, Flags], check_stop: CheckStop, said: Collection[str] = ()) -> None:
+    def train(wanted: Mapping[str, Flags], check_stop: CheckStop) -> None:
         started = {}
         for run in plan.runs:
             if run.label in wanted:
@@ -64,7 +61,7 @@ def run_experiment(
                 arguments = ("--config", plan.base, *settings, "--output", str(run.path), *wanted[run.label], *options)
                 started[run.label] = ("nmt.cli.train", *arguments)
         # trainings choose what to show: their lines are results
-        codes = run_jobs(started, jobs, lambda line: say(Result(line)), stop_signal, said)
+        codes = run_jobs(started, jobs, lambda line: say(Result(line)), stop_signal)
         check_stop()
         if failed := [f"{label}: nmt-train ended with {_end(code)}" for label, code in codes.items() if code]:
             raise ProcessError(*(f"{problem}; see its messages above" for problem in failed))
@@ -76,10 +73,12 @@ def run_experiment(
         trained, tests = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
         say(f"dry run: {trained}; all would translate {tests}; figures and tables would go to {plan.output}")
         return ""
-    said = prepare_all(plan, unfinished, say)
+    for run in plan.runs:  # an error in the data of the last comes before the first is trained
+        if _is_new(run, unfinished):
+            prepare(run.config)
     unfinished = with_precision(plan, unfinished, say)
     with stop_request as check_stop:
-        train(unfinished, check_stop, said)
+        train(unfinished, check_stop)
         translate_all(plan, say, check_stop)
         if draw:
             return draw_all(plan, say)
@@ -161,58 +160,34 @@ def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
 def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dict[str, Flags]:
     """Add the precision to the options of runs that leave it open, so that all compute in the same.
 
-    It is that of the runs that were begun on the same hardware; else it is measured once, and kept in the output
-    directory. A run that is resumed keeps its own.
+    It is that of a run that was begun on the same hardware; else it is measured once. A run that is resumed keeps its
+    own.
     """
     options = dict(unfinished)
     left_open = [run for run in plan.runs if run.config.precision == "auto"]
     begun = {
         run.label: directory.read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)
     }
+    common: str | None = None
     for run in left_open:
-        if run.label in unfinished:
-            own = begun.get(run.label)
-            precision = own["config"]["precision"] if own else _precision(plan, run, list(begun.values()), say)
-            options[run.label] += ("--set", f"precision={precision}")
+        if run.label in begun and run.label in unfinished:
+            options[run.label] += ("--set", f"precision={begun[run.label]['config']['precision']}")
+        elif run.label in unfinished:
+            common = common or _precision(run, begun.values(), say)
+            options[run.label] += ("--set", f"precision={common}")
     return options
 
 
-def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) -> str:
-    """Return the precision in the first record of the hardware of a run, that in the output directory coming last; if
-    there is none, measure it with this run, and write that record."""
-    config, path = run.config, plan.output / "precision.json"
-    machine = set_up(config)
-    device = name_of(machine.device)
-    for record in [*records, *([read_json(path)] if path.exists() else [])]:
-        if isinstance(record, dict) and record.get("device") == device:
-            return str(record["precision"])
-    prepared = prepare(config, silent)
-    model = build_model(config.model, *prepared.tokenizers.sizes)
-    trial = Trial(model, config, prepared)
-    precision = format_of(choose_precision("auto", machine, {}, trial, say).precision)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"device": device, "precision": precision})
-    return precision
-
-
-# --- the data ---------------------------------------------------------------------------------------------------------
-
-
-def prepare_all(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> set[str]:
-    """Prepare the data of the runs that begin anew, and say once what each of these runs would say about the same data;
-    return the lines that were said. Raises the errors of preparation."""
-    said = set[str]()
-
-    def say_once(text: str) -> None:
-        if text not in said:
-            said.add(text)
-            say(text)
-
-    new = [run.config for run in plan.runs if _is_new(run, unfinished)]
-    keys = (json.dumps([each.data.model_dump(), each.tokenizer.model_dump(), each.training.start_from]) for each in new)
-    for config in dict(zip(keys, new, strict=True)).values():
-        say_once(table(prepare(config, say_once).report))
-    return {line for text in said for line in text.splitlines()}
+def _precision(run: Run, manifests: Iterable[Mapping[str, Any]], say: Say) -> str:
+    """Return the precision in the first manifest of the hardware of a run; if there is none, measure it."""
+    machine = set_up(run.config)
+    for manifest in manifests:
+        if manifest.get("device") == name_of(machine.device):
+            return str(manifest["precision"])
+    prepared = prepare(run.config)
+    model = build_model(run.config.model, *prepared.tokenizers.sizes)
+    trial = Trial(model, run.config, prepared)
+    return format_of(choose_precision("auto", machine, {}, trial, say).precision)
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -220,13 +195,6 @@ def prepare_all(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> set[st
 POLL_SECONDS = 0.05
 LAST_WORDS_SECONDS = 5.0
 """To wait for the output of a process that has ended."""
-CHILD = (
-    "import ctypes, os, signal, sys; parent, module = int(sys.argv[1]), sys.argv[2]; del sys.argv[1:3]; "
-    "getattr(ctypes.CDLL(None), 'prctl', print)(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG, on Linux
-    "parent == os.getppid() or sys.exit(1); "
-    "from importlib import import_module; sys.exit(import_module(module).main())"
-)
-"""A process that ends with its parent, however that ends: another call must not find an orphan training the run."""
 
 
 def run_jobs(
@@ -234,10 +202,9 @@ def run_jobs(
     count: int,
     say: Say,
     stop_signal: Callable[[], int | None],
-    said: Collection[str] = (),
 ) -> dict[str, int]:
-    """Run up to ``count`` jobs at a time, and pass on the lines that they print, except those that were ``said``
-    before; return the exit code of each that was started.
+    """Run up to ``count`` jobs at a time, and pass on the lines that they print; return the exit code of each that was
+    started.
 
     A job is a process by its label, which begins each of its lines: a module that has ``main``, and its arguments.
     ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
@@ -248,9 +215,8 @@ def run_jobs(
     lock, stopped = Lock(), False
 
     def relay(label: str, line: str) -> None:
-        if line not in said:
-            with lock:
-                say(f"{label}: {line}")
+        with lock:
+            say(f"{label}: {line}")
 
     try:
         while waiting or running:
@@ -276,9 +242,10 @@ def run_jobs(
 
 
 def _start(job: Sequence[str], relay: Callable[[str], None]) -> tuple["subprocess.Popen[str]", Thread]:
+    module, *arguments = job
     process = subprocess.Popen(
         # -P: a file of the working directory must not take the place of a module
-        [sys.executable, "-P", "-c", CHILD, str(os.getpid()), *job],
+        [sys.executable, "-P", "-c", f"import sys, {module}; sys.exit({module}.main())", *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
