@@ -1,6 +1,6 @@
 """Measure what comes through a translation into French of sentences of the demo language, spans, terms and markup; how
-reliable the confidence of a run is; one system of two languages beside two systems; translations of rough text; systems
-on little text, from nothing and adapted."""
+reliable the confidence of a run is; one system of several languages beside one for each; translations of rough text;
+systems on little text, from nothing and adapted."""
 
 import lzma
 import re
@@ -59,13 +59,9 @@ RENAMED = 4
 
 def measure(
     *,
-    protected: RunPath | None = None,
-    plain: RunPath | None = None,
-    terms: RunPath | None = None,
-    untaught: RunPath | None = None,
+    demo: Annotated[str, Value("DIR")] | None = None,
     calibrated: RunPath | None = None,
     languages: Annotated[str, Value("DIR")] | None = None,
-    many: RunPath | None = None,
     rough: Annotated[str, Value("DIR")] | None = None,
     ladder: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
@@ -73,77 +69,41 @@ def measure(
     json: OutputFile | None = None,
 ) -> None:
     """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without;
-    how many terms of a glossary; how reliable the confidence of a run is; BLEU of one system of two languages and of
-    two systems; scores of rough text; BLEU of systems on little text. What the given runs do not measure stays in the
-    file.
+    how many terms of a glossary; how reliable the confidence of a run is; BLEU of one system of several languages and
+    of one for each; scores of rough text; BLEU of systems on little text. What is not measured stays in the file.
 
     Args:
-        protected: run directory of nmt-train on the demo language, with data.protect
-        plain: run directory of the same system without data.protect
-        terms: run directory of nmt-train on the demo language, with its terms.tsv as data.glossary
-        untaught: run directory of the same system without data.glossary
+        demo: output of nmt-experiment with configs/experiments/own-text.yaml
         calibrated: any run with a confidence, which its data.test tries
-        languages: directory of runs on Multi30k: de-N and fr-N, and both-N with tags, for each seed N
-        many: run directory of a system of four directions, from English and into English
-        rough: directory of runs of configs/family.yaml: rough-N with data.rough, and plain-N, for each seed N
+        languages: output of nmt-experiment with configs/experiments/languages.yaml
+        rough: output of nmt-experiment with configs/experiments/rough.yaml
         ladder: output of nmt-experiment with configs/experiments/ladder.yaml
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
 
     examples:
-      nmt-train --config configs/demo.yaml --output runs/protected --set training.validation.every=200 data.test=null
-        'data.protect=[url, email, braces, tag, number]'
-      nmt-train --config configs/demo.yaml --output runs/untaught --set training.validation.every=400 data.test=null
-        tokenizer.shared=true model.embeddings.tie=all training.updates=1600
-      nmt-train --config configs/demo.yaml --output runs/terms --set training.validation.every=400 data.test=null
-        tokenizer.shared=true model.embeddings.tie=all training.updates=2160 data.glossary.file=data/demo/terms.tsv
-      nmt-train --config configs/multi30k.yaml --output runs/luong-general
-        --set 'model.attention={type: luong, score: general}' model.embeddings.size=128
-        'model.dropout={embedding: 0.2, annotation: 0.2, readout: 0.3}'
-        model.encoder.hidden=128 model.decoder.hidden=128 training.updates=1200
-        training.schedule.warmup=200 training.average=3 'training.validation={every: 400, sentences: 300}'
-      nmt-evaluate --model runs/luong-general --calibrate --source data/downloads/multi30k/val.en
+      nmt-experiment --config configs/experiments/rough.yaml
+      python scripts/own_text.py --rough runs/rough --json docs/figures/own_text.json
+      nmt-evaluate --model runs/rough/plain/seed-1 --calibrate --source data/downloads/multi30k/val.en
         --reference data/downloads/multi30k/val.de
-      # SMALL: configs/multi30k.yaml with the sizes and dropout above, model.attention.input_feeding=false,
-      # training.schedule.warmup=200 training.average=3 training.validation={every: 250, sentences: 400} precision=fp32
-      cd data/downloads/multi30k
-      paste -d '\\n' <(sed 's/^/<2de> /' val.en) <(sed 's/^/<2fr> /' val.en) > ../../../runs/languages/val.en
-      paste -d '\\n' val.de val.fr > ../../../runs/languages/val.tgt
-      nmt-train --config SMALL --output runs/languages/de-1 --set seed=1 training.updates=1000
-      nmt-train --config SMALL --output runs/languages/fr-1 --set seed=1 training.updates=1000 data.target_language=fr
-        data.train.target=data/downloads/multi30k/train.fr.xz data.validation.target=data/downloads/multi30k/val.fr
-      nmt-train --config SMALL --output runs/languages/both-1 --set seed=1 training.updates=2000
-        'data.corpora={de: {source: train.en.xz, target: train.de.xz, tag: <2de>}, fr: {source: train.en.xz, ...}}'
-        'data.train={mix: {de: 1.0, fr: 1.0}}' data.validation.source=runs/languages/val.en
-        data.validation.target=runs/languages/val.tgt
-      nmt-train --config configs/family.yaml --output runs/many --set training.updates=4000 data.test=null
-        'decoding.to=<2de>' 'data.corpora={en-de: {source: train.en.xz, target: train.de.xz, tag: <2de>}, de-en: ...}'
-        'data.train={mix: {en-de: 1.0, de-en: 1.0, en-fr: 1.0, fr-en: 1.0}}'
-      nmt-train --config configs/family.yaml --output runs/rough/plain-1 --set seed=1
-      nmt-train --config configs/family.yaml --output runs/rough/rough-1 --set seed=1 'data.rough={}'
-      nmt-experiment --config configs/experiments/ladder.yaml --only parliament
-      nmt-experiment --config configs/experiments/ladder.yaml --jobs 2
-      python scripts/own_text.py --protected runs/protected --plain runs/demo/bahdanau --calibrated runs/luong-general
-        --languages runs/languages --many runs/many --terms runs/terms --untaught runs/untaught --rough runs/rough
-        --ladder runs/ladder --json docs/figures/own_text.json
+      python scripts/own_text.py --calibrated runs/rough/plain/seed-1 --json docs/figures/own_text.json
     """
     found: dict[str, dict[str, Any]] = {}
-    if protected and plain:
-        translator = Translator.load(protected)
-        found |= {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
+    if demo:
+        protected, plain, terms, untaught = (
+            Translator.load(Path(demo) / name) for name in ("protected", "plain", "terms", "untaught")
+        )
+        found |= {"spans": spans(protected, lines, seed), "markup": markup(protected, lines, seed)}
         found["BLEU without spans"] = {
-            "with data.protect": unspanned(translator, lines, seed),
-            "without": unspanned(Translator.load(plain), lines, seed),
+            "with data.protect": unspanned(protected, lines, seed),
+            "without": unspanned(plain, lines, seed),
         }
-    if terms and untaught:
-        found["glossary"] = glossary(Translator.load(terms), Translator.load(untaught), lines, seed)
+        found["glossary"] = glossary(terms, untaught, lines, seed)
     if calibrated:
         found["confidence"] = confidence(calibrated)
     if languages:
         found["BLEU by language"] = by_language(Path(languages))
-    if many:
-        found["BLEU of a direction that was not trained"] = untrained(Translator.load(many))
     if rough:
         found["rough text"] = rough_text(Path(rough), lines, seed)
     if ladder:
@@ -309,33 +269,27 @@ def confidence(path: str) -> dict[str, Any]:
 
 
 def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
-    """BLEU on Multi30k's test2016 of each seed of the system of both languages, and of that of each language alone."""
-    found = dict[str, dict[str, list[float]]]()
-    for code in ("de", "fr"):
-        test = [f"{MULTI30K}/test2016.{side}" for side in ("en", code)]
-        found[code] = {
-            name: [round(evaluate(run, *test, to=tag).bleu.value, 2) for run in sorted(folder.glob(f"{name}-*"))]
-            for name, tag in (("both", f"<2{code}>"), (code, None))
-        }
-    return found
-
-
-def untrained(translator: Translator) -> dict[str, float]:
-    """BLEU on Multi30k's test2016 from French into German, which training has not seen, directly and through English;
-    and from English, which it has."""
+    """BLEU on Multi30k's test2016 of each seed of each system; from French into German, which training has not seen,
+    directly and through English."""
     text = {code: Path(f"{MULTI30K}/test2016.{code}").read_text("utf-8").splitlines() for code in ("en", "de", "fr")}
+    found = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
+    for run in sorted(folder.glob("*/seed-*")):
+        name, translator = run.parent.name, Translator.load(run)
 
-    def into(code: str, lines: Sequence[str]) -> list[str]:
-        return [each.text for each in translator.translate(lines, to=f"<2{code}>")]
+        def into(code: str, lines: Sequence[str], translator: Translator = translator) -> list[str]:
+            return [each.text for each in translator.translate(lines, to=f"<2{code}>")]
 
-    found = {
-        "fr-de": into("de", text["fr"]),
-        "fr-en-de": into("de", into("en", text["fr"])),
-        "en-de": into("de", text["en"]),
-    }
-    return {
-        name: round(float(bleu_of("13a").corpus_score(each, [text["de"]]).score), 2) for name, each in found.items()
-    }
+        if name in ("de", "fr"):
+            hypotheses = {f"en-{name}": [each.text for each in translator.translate(text["en"])]}
+        else:
+            hypotheses = {f"en-{code}": into(code, text["en"]) for code in ("de", "fr")}
+        if name == "four":
+            hypotheses["fr-de"] = into("de", text["fr"])
+            hypotheses["fr-en-de"] = into("de", into("en", text["fr"]))
+        for direction, each in hypotheses.items():
+            score = float(bleu_of("13a").corpus_score(each, [text[direction[-2:]]]).score)
+            found[name][direction].append(round(score, 2))
+    return dict(found)
 
 
 def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
@@ -348,17 +302,16 @@ def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
     changed = {"clean": sources, "5% typos": [mistyped(text, random, 0.05) for text in sources]}
     changed |= {name: [CHANGES[name](text, random) for text in sources] for name in ("title", "stop")}
     changed["capitals"] = [text.upper() for text in sources]
-    found = {system: defaultdict[str, list[float]](list) for system in ("plain", "rough")}
-    for system, scores in found.items():
-        for run in sorted(folder.glob(f"{system}-?")):
-            translator = Translator.load(run)
-            for name, texts in changed.items():
-                hypotheses = [each.text for each in translator.translate(texts)]
-                for metric, of in (("BLEU", bleu_of("13a")), ("chrF", CHRF())):
-                    score = float(of.corpus_score(hypotheses, [references]).score)
-                    scores[f"{metric}, {name}"].append(round(score, 2))
-            alone = [re.findall(r"\w+", each.text.casefold()) for each in translator.translate(words)]
-            scores["words alone"].append(sum(len({*each}) == len(each) for each in alone))
+    found = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
+    for run in sorted(folder.glob("*/seed-*")):
+        scores, translator = found[run.parent.name], Translator.load(run)
+        for name, texts in changed.items():
+            hypotheses = [each.text for each in translator.translate(texts)]
+            for metric, of in (("BLEU", bleu_of("13a")), ("chrF", CHRF())):
+                score = float(of.corpus_score(hypotheses, [references]).score)
+                scores[f"{metric}, {name}"].append(round(score, 2))
+        alone = [re.findall(r"\w+", each.text.casefold()) for each in translator.translate(words)]
+        scores["words alone"].append(sum(len({*each}) == len(each) for each in alone))
     return {"words": lines, **found}
 
 
