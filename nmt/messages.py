@@ -11,7 +11,6 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Say = Callable[[str], None]
-"""Receives each message."""
 
 
 def silent(*_: object) -> None:

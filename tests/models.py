@@ -10,7 +10,7 @@ from nmt.config import schema
 from nmt.data.batching import Batch, Specials, collate
 from nmt.model import Network, Seq2Seq, build_model
 from nmt.model.attention import ScoredAttention
-from nmt.search import Searchable
+from nmt.search.interface import Searchable
 
 SOURCE, TARGET = 11, 13
 """Vocabulary sizes."""

@@ -1,6 +1,8 @@
 """The pages: the site builds, links and names lead somewhere, and the generated parts are what the program says."""
 
 import importlib
+import inspect
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+import nmt
 from nmt.config.problems import annotation_of, keys_by_name, variants_of
 from nmt.config.schema import Config, Section
 
@@ -139,3 +142,15 @@ def test_the_architecture_names_every_package() -> None:
     listed = PAGES["docs/architecture.md"].partition("\n## Packages\n")[2].partition("\n## ")[0]
     packages = {path.parent.name for path in (ROOT / "nmt").glob("*/__init__.py")} | {"errors"}
     assert set(re.findall(r"^- `(\w+)`:", listed, re.M)) == packages
+
+
+def test_every_public_method_is_described() -> None:
+    """By its own docstring, or by that of the method that it overrides."""
+    found = []
+    for name in (each.name for each in pkgutil.walk_packages(nmt.__path__, "nmt.")):
+        module = importlib.import_module(name)
+        for kind in (each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name):
+            members = [getattr(kind, each) for each in vars(kind) if "_" not in (kind.__name__[0], each[0])]
+            methods = [each for each in members if inspect.isroutine(each) or isinstance(each, property)]
+            found += [f"{kind.__name__}: {each}" for each in methods if not inspect.getdoc(each)]
+    assert found == []

@@ -17,7 +17,7 @@ from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import learn
 from nmt.errors import ConfigError
-from nmt.search import Ensemble, Searchable, together
+from nmt.search.interface import Ensemble, Searchable, together
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.models import steps

@@ -8,7 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.search import Hypothesis, Once, Ruled, Sampling, beam_search, greedy_search, sample_search
+from nmt.search.beam import beam_search
+from nmt.search.greedy import Sampling, greedy_search, sample_search
+from nmt.search.interface import Hypothesis
+from nmt.search.rules import Once, Ruled
 from tests.toy_model import EOS, A, B, C, RememberingModel, ToyModel, emitted, limits
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import ConfigError
-from nmt.search import Sampling, greedy_search, sample_search
-from nmt.search.greedy import line_uniforms, sample_step
+from nmt.search.greedy import Sampling, greedy_search, line_uniforms, sample_search, sample_step
 from tests.toy_model import BOS, EOS, PAD, ToyModel, emitted, limits
 
 HALVES = torch.tensor([[0.0, 0.0, 0.125, 0.5, 0.25, 0.125]]).log()  # of ids 2 ... 5; most likely first: 3, 4, 2, 5

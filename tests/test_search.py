@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nmt.errors import NmtError
-from nmt.search import Limits, beam_search, greedy_search, penalty
-from nmt.search.beam import best
-from nmt.search.interface import AttentionBuffer
+from nmt.search.beam import beam_search, best
+from nmt.search.greedy import greedy_search
+from nmt.search.interface import AttentionBuffer, Limits, penalty
 from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nmt.records import Record
-from nmt.search import Hypothesis, Limits, Searchable
+from nmt.search.interface import Hypothesis, Limits, Searchable
 
 PAD, BOS, EOS, A, B, C = range(6)
 

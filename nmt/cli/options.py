@@ -131,9 +131,7 @@ class Option(NamedTuple):
 
     name: str
     annotation: Any
-    """The type of one value."""
     many: bool
-    """Whether there may be several values."""
     positional: bool
     default: Any
     """``Parameter.empty`` for what is required; ``argparse.SUPPRESS`` for what is not passed on unless it is given."""

@@ -78,8 +78,6 @@ class Terminal:
 
 
 class _Shown(Step):
-    """A step that tqdm shows."""
-
     def __init__(self, bar: Any) -> None:
         self._bar = bar
 

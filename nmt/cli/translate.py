@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # PyTorch is slow to import: --help and invalid options must 
     from nmt.translation.searching import SearchOptions
 
 MOST_PICTURES = 100
-"""Lines of which --pictures draws the attention."""
 
 
 def translate(

@@ -221,27 +221,6 @@ def _batches(
         epoch, first = epoch + 1, 0
 
 
-class FirstPieces:
-    """A corpus with both sides of each pair cut to their first ``most`` pieces."""
-
-    def __init__(self, corpus: "EncodedCorpus", most: int) -> None:
-        self._corpus, self._most = corpus, most
-        self.source_lengths: Ids = np.minimum(corpus.source_lengths, most)
-        self.target_lengths: Ids = np.minimum(corpus.target_lengths, most)
-        self.cut = int((np.maximum(corpus.source_lengths, corpus.target_lengths) > most).sum())
-        """Number of pairs with a longer side."""
-
-    def batches(self, specials: Specials, plan: Sequence[Rows]) -> Iterator[Batch]:
-        """The batches of a plan. A target that is cut ends with its next piece instead of EOS."""
-        for rows in plan:
-            sources, targets = self._corpus.rows(rows)
-            batch = collate([row[: self._most] for row in sources], [row[: self._most] for row in targets], specials)
-            for place, target in enumerate(targets):
-                if len(target) > self._most:
-                    batch.target_output[place, self._most] = int(target[self._most])
-            yield batch
-
-
 def ahead(items: Iterator[Item], most: int = 4) -> Iterator[Item]:
     """Iterate over ``items`` while another thread prepares up to ``most`` of them in advance."""
     pool = ThreadPoolExecutor(1)

@@ -47,7 +47,6 @@ class PreparedData:
     test_pairs: list[Pair]
     report: dict[str, Any]
     corpus_sha256: str
-    """The digest of all corpora."""
 
 
 def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> PreparedData:

@@ -43,7 +43,6 @@ def counts_by_reason(facts: pa.Table) -> dict[str, int]:
 
 
 def _kept(facts: pa.Table, column: str) -> NDArray[Any]:
-    """A column of facts of the kept pairs."""
     return np.asarray(facts[column].to_numpy()[facts["reason"].to_numpy() == REASONS.index(KEPT)])
 
 

@@ -21,7 +21,6 @@ PLACES = {key: (x, y) for y, row in enumerate(KEYS) for x, key in enumerate(row)
 NEIGHBOURS = {
     key: [other for other, (ox, oy) in PLACES.items() if (ox - x, oy - y) in AROUND] for key, (x, y) in PLACES.items()
 }
-"""The keys around a key."""
 WORD = re.compile(r"[\w'’]+")
 TERM = re.compile(f"({TERM_MARKS[0]}[^{TERM_MARKS[1]}]*{TERM_MARKS[1]})")
 

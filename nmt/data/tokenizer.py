@@ -336,7 +336,6 @@ def _bounds(message: str) -> tuple[int | None, int | None]:
 
 
 def _explain(message: str, config: schema.LearnedTokenizer, vocabulary: int, side: str) -> str:
-    """SentencePiece's error in terms of the configuration."""
     smallest, largest = _bounds(message)
     if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or largest == SPECIAL_PIECES:
         text = f"tokenizer: {side} of the training set has no text to learn from"

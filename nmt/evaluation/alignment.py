@@ -195,7 +195,6 @@ class AlignmentScore:
     recall: float
     """Share of the sure links that were proposed."""
     links: int
-    """Number of proposed links."""
 
 
 def score_alignments(gold: Sequence[Gold], proposed: Sequence[Collection[Link]]) -> AlignmentScore:

@@ -33,7 +33,6 @@ class LengthRow:
     high: int
     """Longest, included."""
     n: int
-    """Number of sentences."""
     bleu: float
     """NaN in a bin whose references all have fewer than four tokens: not even they would have any BLEU."""
     bleu_low: float
@@ -111,7 +110,6 @@ class Scoring:
 
     references: Sequence[str]
     tokenizer: BleuTokenizer
-    """The tokenizer of BLEU."""
     source_unit: Unit
     reference_unit: Unit
     lengths: Integers
@@ -119,7 +117,6 @@ class Scoring:
     edges: Sequence[int]
     """The largest length of each bin, ascending; longer sentences form one more bin."""
     resamples: int
-    """Number of bootstrap resamples."""
 
     @cached_property
     def bins(self) -> dict[int, Bin]:

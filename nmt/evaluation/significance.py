@@ -32,7 +32,6 @@ class Comparison:
     system: str
     other: str
     n: int
-    """Number of sentences."""
     difference: float
     """The value of ``system`` minus that of ``other``."""
     low: float
@@ -122,9 +121,7 @@ class Retention:
     short: Range
     long: Range
     n_short: int
-    """Number of short sentences."""
     n_long: int
-    """Number of long sentences."""
     shares: dict[str, Share]
     comparisons: tuple[Comparison, ...]
 

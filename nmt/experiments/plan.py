@@ -218,7 +218,6 @@ def _placed(problem: str, origins: Sequence[str], place: str) -> str:
 
 
 def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet]:
-    """Return the test sets, each with its bins."""
     tests = experiment.tests
     if not tests:
         own = base.data.test

@@ -167,7 +167,6 @@ def _alignment_error_rate(plan: Plan, test: str, runs: Sequence[Run]) -> float |
 
 
 def _cells(row: Row) -> dict[str, str]:
-    """Format a row for reading."""
     scores = {
         metric.label: "–" if row[name] is None else metric.format(row[name])
         for name, metric in METRICS.items()

@@ -88,7 +88,6 @@ def run_experiment(
 
 
 def _end(code: int) -> str:
-    """Describe how a process ended, by its exit code."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
 
 

@@ -50,7 +50,7 @@ from nmt.model.decoders import (
 )
 from nmt.model.records import Memory, State, source_mask
 from nmt.model.seq2seq import Seq2Seq
-from nmt.search import Searchable
+from nmt.search.interface import Searchable
 
 LARGEST_LOOKUP = 1 << 25
 """Numbers of a table of what a layer makes of each word of the vocabulary: 128 MB."""
@@ -126,7 +126,6 @@ class FastSearch(Searchable[RecurrentState]):
         return look_up
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """As ``Seq2Seq.encode``."""
         if self.encoder is None:
             with autocast(source.device, self.precision):
                 return self.model.encode(source, lengths).map(in_type(self.high))
@@ -237,7 +236,6 @@ class FastBahdanau(FastSearch):
         self.recurrent = self._layer(*(joined(self.query, recurrent) if self.units else recurrent))
 
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
-        """As ``Seq2Seq.step``."""
         output = self.cell.output(state.hidden)
         products = self.recurrent(output)  # (R, A + P)
         context, weights = self._attend(state, products[:, : self.units] if self.units else output)
@@ -266,7 +264,6 @@ class FastLuong(FastSearch):
             self.feeding = self._layer(*weight_and_bias(decoder.feeding_gates))
 
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
-        """As ``Seq2Seq.step``."""
         gates = self.from_token(previous)
         if state.attentional is not None:
             gates += self.feeding(state.attentional)
@@ -310,17 +307,13 @@ class PlainSearch(Searchable[State]):
         self.attends = model.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """As ``Seq2Seq.encode``."""
         return self.model.encode(source, lengths)
 
     def start(self, memory: Memory, beam_size: int = 1) -> State:
-        """As ``Seq2Seq.start``."""
         return self.model.start(memory)
 
     def step(self, previous: Tensor, state: State, /) -> tuple[Tensor, State, Tensor | None]:
-        """As ``Seq2Seq.step``."""
         return self.model.step(previous, state)
 
     def searching(self) -> AbstractContextManager[object]:
-        """Autocast to the precision of products."""
         return autocast(self.model.output.weight.device, self.precision)

@@ -57,7 +57,6 @@ class NoAttention(Attention):
     attends = False
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
-        """Repeat the summary for each query: (B, Q, H) -> (B, Q, C)."""
         return memory.summary.unsqueeze(1).expand(-1, queries.size(1), -1), None
 
 
@@ -65,7 +64,6 @@ class InitialStateOnly(NoAttention):
     """The decoder sees the source only through its first state (Sutskever et al. 2014): contexts have no units."""
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, None]:
-        """(B, Q, H) -> (B, Q, 0)."""
         return queries[..., :0], None
 
 
@@ -92,7 +90,6 @@ class WeightedMean(Attention):
         return memory.annotations if memory.values is None else memory.values
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Weigh the values: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S)."""
         values = self.values(memory)
         weights = self.weights(queries, positions, memory).to(values.dtype)
         return weights @ values, weights
@@ -114,7 +111,6 @@ class ScoredAttention(WeightedMean):
         return masked(self.score(queries, memory.keys), memory.source_mask)
 
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
-        """Normalize the energies: (B, Q, H) -> (B, Q, S), zero on padding."""
         return self.energies(queries, memory).softmax(-1)
 
 
@@ -152,7 +148,6 @@ class AdditiveAttention(ScoredAttention):
         return cast(Tensor, self.key(annotations))
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, Q, H), (B, S, A) -> (B, Q, S)."""
         hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # (B, Q, S, A)
         return cast(Tensor, self.energy(hidden)).squeeze(-1)
 
@@ -165,11 +160,9 @@ class DotAttention(ScoredAttention):
         super().__init__()
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """Take the annotations themselves."""
         return annotations
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, Q, A), (B, S, A) -> (B, Q, S)."""
         return queries @ keys.transpose(1, 2)
 
 
@@ -178,7 +171,6 @@ class ScaledDotAttention(DotAttention):
     """e_ij = s_i·h_j / sqrt(C) (Vaswani et al. 2017, eq. 1)."""
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, Q, C), (B, S, C) -> (B, Q, S)."""
         return super().score(queries / math.sqrt(queries.size(-1)), keys)
 
 
@@ -213,7 +205,6 @@ class CosineAttention(GeneralAttention):
         return functional.normalize(super().keys(annotations), dim=-1)
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, Q, H), (B, S, H) -> (B, Q, S)."""
         return self.log_scale.exp() * super().score(functional.normalize(queries, dim=-1), keys)
 
 
@@ -235,7 +226,6 @@ class LocationAttention(ScoredAttention):
         return annotations[..., :0]
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """(B, Q, H), (B, S, 0) -> (B, Q, S)."""
         energies: Tensor = self.position(queries)
         lacking = max(0, keys.size(1) - energies.size(-1))
         return functional.pad(energies[..., : keys.size(1)], (0, lacking), value=-torch.inf)
@@ -256,7 +246,6 @@ class LocalAttention(WeightedMean):
         self.scored, self.window = scored, window
 
     def prepare(self, memory: Memory) -> Memory:
-        """Add what the score needs."""
         return self.scored.prepare(memory)
 
     @abstractmethod
@@ -264,7 +253,6 @@ class LocalAttention(WeightedMean):
         """p_i, from 0 to the end of the sentence: queries (B, Q, H), positions (Q,), lengths (B,) -> (B, Q)."""
 
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
-        """alpha_ij, zero outside the window: (B, Q, H) -> (B, Q, S)."""
         centers = self.centers(queries, positions, memory.source_mask.sum(1))
         places = torch.arange(memory.source_mask.size(1), device=centers.device)
         return self.windowed(self.scored.energies(queries, memory), places - centers.unsqueeze(-1))
@@ -278,7 +266,6 @@ class MonotonicLocalAttention(LocalAttention):
     """local-m: p_i = i, but at most the last source position."""
 
     def centers(self, queries: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
-        """(B, Q, H), (Q,), (B,) -> (B, Q)."""
         return torch.minimum(positions.unsqueeze(0), lengths.unsqueeze(1) - 1)
 
 
@@ -296,7 +283,6 @@ class PredictiveLocalAttention(LocalAttention):
         self.normalize = options.normalize
 
     def centers(self, queries: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
-        """(B, Q, H), (Q,), (B,) -> (B, Q)."""
         share = torch.sigmoid(self.center(torch.tanh(self.hidden(queries)))).squeeze(-1)
         return lengths.unsqueeze(1) * share.to(torch.promote_types(share.dtype, torch.float32))
 

@@ -175,7 +175,6 @@ class SsruCell(Cell):
     groups = (1, 1)
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        """input_gates (R, 2H), state (R, H) -> (R, H)."""
         keep, candidate = self.input_norm(input_gates).chunk(2, -1)
         return torch.lerp(candidate, state, torch.sigmoid(keep))
 
@@ -193,7 +192,6 @@ class SsruCell(Cell):
         return torch.stack(states, 1)
 
     def output(self, state: Tensor) -> Tensor:
-        """relu(c)."""
         return state.relu()
 
 

@@ -54,7 +54,6 @@ class CoverageAttention(AdditiveAttention):
         return replace(memory, keys=torch.cat((self.keys(memory.annotations), fertility), -1))
 
     def energies(self, queries: Tensor, memory: Memory) -> Tensor:
-        """(B, Q, H) -> (B, Q, S)."""
         assert memory.keys is not None
         assert isinstance(memory, CoveredMemory)
         keys, fertility = memory.keys[..., :-1], memory.keys[..., -1].unsqueeze(1)

@@ -228,7 +228,6 @@ class BahdanauDecoder(RecurrentDecoder):
         return cast(Tensor, self.nonlinearity(units))
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """Take one position: (R, E) -> readout (R, O), state, weights."""
         assert isinstance(state, RecurrentState)
         context, hidden, weights = self.attend_and_update(self.embedding_gates(embedded), state)
         output, upper = self.upper_layers(hidden, state)
@@ -279,7 +278,6 @@ class LuongDecoder(RecurrentDecoder):
         return cast(Tensor, self.nonlinearity(self.combine(torch.cat((context, output), -1))))
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """Take one position: (R, E) -> readout (R, O), state, weights."""
         return self.advance(self.embedding_gates(embedded), state)
 
     def advance(self, gates: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:

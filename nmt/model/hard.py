@@ -47,11 +47,9 @@ class HardAttention(WeightedMean):
         self.soft = soft
 
     def prepare(self, memory: Memory) -> Memory:
-        """Add what the soft attention needs."""
         return self.soft.prepare(memory)
 
     def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
-        """Compute the probability of each source position: (B, Q, H) -> (B, Q, S)."""
         return self.soft.weights(queries, positions, memory)
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -81,7 +79,6 @@ class GumbelAttention(HardAttention):
         self.temperature = temperature
 
     def chosen(self, probabilities: Tensor, noise: Tensor | None) -> Tensor:
-        """(B, Q, S), noise as much or None -> (B, Q, S)."""
         if noise is None:
             return super().chosen(probabilities, None)
         relaxed = (perturbed(probabilities, noise) / self.temperature).softmax(-1)

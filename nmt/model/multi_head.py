@@ -227,7 +227,6 @@ class EncoderDecoderAttention(Attention):
         return self.outputs[layer](joined_heads(contexts)), weights
 
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Attend in the chosen layer: (B, Q, D) -> contexts (B, Q, D), weights (B, Q, S)."""
         return self.read(self.layer, queries, memory)
 
 

@@ -120,7 +120,6 @@ class TransformerEncoder(Encoder):
         self.norm = last_norm(options)
 
     def with_positions(self, embedded: Tensor) -> Tensor:
-        """(B, S, D) -> (B, S, D), scaled and with positions (sections 3.4 and 3.5)."""
         return placed(embedded, 0, sinusoidal=self.sinusoidal)
 
     def forward(self, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,7 +169,6 @@ class TransformerDecoder(Decoder):
         self.attention = attention
 
     def with_positions(self, embedded: Tensor, first: int) -> Tensor:
-        """(R, T, D) -> (R, T, D), scaled and with positions (sections 3.4 and 3.5)."""
         return placed(embedded, first, sinusoidal=self.sinusoidal)
 
     def start(self, memory: Memory, bridge: Tensor) -> TransformerState:

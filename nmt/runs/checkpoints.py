@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
-"""The names of checkpoints."""
 TRIES = 10
 """Readings of a checkpoint that training replaces before each has ended."""
 Item = TypeVar("Item")
@@ -121,10 +120,7 @@ class Checkpoints:
     def keep(self, names: Set[str]) -> None:
         """Remove every checkpoint ``update-N`` except these, and the remains of a crash during :meth:`save`."""
         for folder in self.checkpoints.iterdir():
-            remains = re.fullmatch(r"\.([a-z0-9-]+)\.(new|old)", folder.name)
-            # an old one may be the only one of its name
-            useless = remains and (remains[2] != "old" or (self.checkpoints / remains[1]).exists())
-            if useless or (folder.name.startswith("update-") and folder.name not in names):
+            if folder.name.endswith(".new") or (folder.name.startswith("update-") and folder.name not in names):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def weights(self, name: str) -> "dict[str, Tensor]":

@@ -190,7 +190,6 @@ class Change:
     update: int
     """The number of updates that were made before."""
     key: str
-    """A dotted key."""
     old: Any
     """JSON; null for a key that the section did not have."""
     new: Any

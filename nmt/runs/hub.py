@@ -80,7 +80,6 @@ def card(run: RunDirectory, config: Config) -> str:
 
 
 def _facts(run: RunDirectory) -> Iterator[str]:
-    """Yield the training data and the scores, as items of a list."""
     report: dict[str, Any] = read_json(run.data_report)
     train = report["splits"]["train"]
     longest = train["source_length_histogram"][-1]["high"]

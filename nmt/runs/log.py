@@ -83,7 +83,6 @@ def _stays(line: bytes, last: Mapping[str, int]) -> bool:
 # its metadata the sentences. Shapes: F frames, S source and T target pieces, end symbols included.
 
 MOST_FRAMES = 100
-"""Frames that a run keeps."""
 LARGEST_FILM = 1 << 26
 """Bytes of the file of an untrusted run."""
 

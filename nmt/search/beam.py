@@ -219,7 +219,6 @@ def best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Find them among all values."""
     some, indices = values.topk(min(count + 1, values.size(1)), dim=1)
     # without equal values and NaN there is only one order; checking on a GPU would synchronize
     if not values.is_cuda and bool((some[:, 1:] < some[:, :-1]).all()):

@@ -79,15 +79,12 @@ class Ensemble(Searchable[EnsembleState]):
         return found
 
     def encode(self, source: Tensor, lengths: Tensor) -> list[Any]:
-        """Read the sentences with every member."""
         return self._of_each(lambda member: member.encode(source, lengths))
 
     def start(self, memory: Sequence[Any], beam_size: int = 1) -> EnsembleState:
-        """Make the first states of all members."""
         return EnsembleState(tuple(self._of_each(lambda member, own: member.start(own, beam_size), memory)))
 
     def step(self, previous: Tensor, state: EnsembleState, /) -> tuple[Tensor, EnsembleState, Tensor | None]:
-        """Take one step of every member: (R,) -> (R, V), state, attention (R, S) or None."""
         steps = self._of_each(lambda member, own: member.step(previous, own), state.members)
         log_probs, states, attentions = zip(*steps, strict=True)
         mean = torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))  # fp32: (M, R, V) -> (R, V)

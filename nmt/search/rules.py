@@ -56,16 +56,13 @@ class Ruled(Searchable[RuledState]):
         self.attends = model.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Any:
-        """Read the sentences."""
         return self.model.encode(source, lengths)
 
     def start(self, memory: Any, beam_size: int = 1) -> RuledState:
-        """Make the first state, with empty histories."""
         sentences = torch.arange(self.limits.sentences, device=self.limits.max_lengths.device)
         return RuledState(self.model.start(memory, beam_size), sentences, sentences.new_empty(len(sentences), 0))
 
     def step(self, previous: Tensor, state: RuledState, /) -> tuple[Tensor, RuledState, Tensor | None]:
-        """Take one step of the model, and exclude tokens: (R,) -> (R, V), state, attention (R, S) or None."""
         own, after, attention = self.model.step(previous, state.state)
         history = torch.cat((state.history, previous.unsqueeze(1)), 1)
         eos = self.limits.eos_id
@@ -96,7 +93,6 @@ class Ruled(Searchable[RuledState]):
         return log_probs
 
     def searching(self) -> AbstractContextManager[object]:
-        """Return the model's context."""
         return self.model.searching()
 
 

@@ -281,7 +281,6 @@ class Accumulation:
             self.total.zero_()
 
     def _parts(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
-        """Each parameter with its part of the sum."""
         if self.total is None:
             return iter(())
         return zip(self.parameters, self.total.split([each.numel() for each in self.parameters]), strict=True)

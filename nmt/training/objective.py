@@ -59,7 +59,6 @@ class TeacherForcing:
     recordable: ClassVar[bool] = True
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
-        """See ``Objective``."""
         readouts, attention = network.unroll(batch.target_input, self.memory(network, batch))
         return Loss(*network.loss(readouts, batch.target_output, batch.target_mask, self.smoothing), attention)
 
@@ -76,7 +75,6 @@ class SampledTeacherForcing(TeacherForcing):
     """Teacher forcing with positions sampled from the probabilities: the objective of the Gumbel-softmax estimator."""
 
     def memory(self, network: Network, batch: Batch) -> Memory:
-        """Add noise."""
         return with_noise(super().memory(network, batch), batch)
 
 
@@ -247,7 +245,6 @@ class GuidedAttention:
         return self.inner.recordable
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
-        """See ``Objective``."""
         loss = self.inner(network, batch, updates_before)
         assert loss.attention is not None and batch.links is not None, "a configuration without them is refused"
         return replace(loss, objective=loss.objective + self.weight * links_guide(loss.attention, batch.links))

@@ -42,17 +42,13 @@ def _sgd(config: schema.Sgd, parameters: Iterable[nn.Parameter]) -> torch.optim.
 
 
 def saved_moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The state of the optimizer, by parameter index and moment name. Raises TypeError for a part that is no tensor."""
-    found = {
+    """The state of the optimizer, by parameter index and moment name; it must consist of tensors."""
+    return {
         f"optimizer.{index}.{name}": value
         for index, moments in optimizer.state_dict()["state"].items()
         for name, value in moments.items()
         if value is not None
     }
-    for name, value in found.items():
-        if not isinstance(value, Tensor):
-            raise TypeError(f"{name} of {type(optimizer).__name__} is {value!r}; its state must consist of tensors")
-    return found
 
 
 def load_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor]) -> None:

@@ -166,7 +166,6 @@ def score_test(
 
 
 def _say_results(run: RunDirectory, say: Say) -> None:
-    """Say the scores of the test set, and which weights translate."""
     records = read_metrics(run.metrics)
     tests = [each for each in records if each.get("split") == "test"]
     if tests:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
+import numpy as np
 import torch
 
 from nmt import fast
 from nmt.config import Config
 from nmt.config.schema import BleuTokenizer
-from nmt.data.batching import FirstPieces, Rows, Specials, plan_by_length
+from nmt.data.batching import Rows, Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.data.links import Link
@@ -62,9 +63,10 @@ class Validator:
     ) -> None:
         decoding = config.decoding
         self.validation, self.measures = config.training.validation, measures
-        self.corpus = FirstPieces(prepared.validation, decoding.max_source)
+        self.corpus, self.most = prepared.validation, decoding.max_source
         lengths = self.corpus.source_lengths, self.corpus.target_lengths
-        self.plan = plan_by_length(*lengths, config.training.batch_tokens)
+        source, target = (np.minimum(each, self.most) for each in lengths)
+        self.plan = plan_by_length(source, target, config.training.batch_tokens)
         self.pairs = prepared.validation_pairs[: self.validation.sentences]
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.tokenizers, self.specials = prepared.tokenizers, Specials.of(prepared.tokenizers)
@@ -73,9 +75,6 @@ class Validator:
         self.options = SearchOptions.from_config(decoding, beam_size=self.validation.beam_size)
         self.filmed = list(islice(filter(self._is_short, self.pairs), FILMED))
         self.log, self.machine, self.world = log, machine, machine.world
-        if self.corpus.cut:
-            long = f"{self.corpus.cut:,} of {len(prepared.validation):,} pairs are longer than decoding.max_source"
-            log.say(f"validation set: {long}; only their first {decoding.max_source} pieces are read")
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         """Measure; with ``samples``, log the first translations, and film.
@@ -128,10 +127,10 @@ class Validator:
 
     def _losses(self, plan: Sequence[Rows], check_stop: CheckStop) -> Iterator[tuple[float, int]]:
         """The negative log-likelihood and the real target tokens of each batch of a plan."""
-        batches = self.corpus.batches(self.specials, plan)
-        for each in counted(batches, "validation: loss", len(plan), "batches"):
+        for rows in counted(plan, "validation: loss", len(plan), "batches"):
             check_stop()
-            batch = each.to(self.machine.device)
+            sources, targets = ([row[: self.most] for row in side] for side in self.corpus.rows(rows))
+            batch = collate(sources, targets, self.specials).to(self.machine.device)
             memory = self.network.encode(batch.source, batch.source_lengths)
             readouts, _ = self.network.unroll(batch.target_input, memory)
             _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
@@ -151,7 +150,6 @@ class Validator:
         return score_alignments(gold.links, [{(i, j) for i, j in each} for each in links]).error_rate
 
     def _show(self, update: int, hypotheses: list[str]) -> None:
-        """Write the samples, and a frame of the film."""
         shown = list(zip(self.pairs, hypotheses, strict=True))[: self.validation.samples]
         if not shown:
             return

@@ -38,9 +38,7 @@ class World:
     """All processes of a run, seen from one of them; this class itself is a world of one process."""
 
     rank: int = 0
-    """The index of this process."""
     size: int = 1
-    """The number of processes."""
     writes: bool = True
     """Whether this process writes files and messages: that of rank 0."""
 
@@ -169,7 +167,6 @@ def stop_together(world: World, check_stop: Callable[[], None]) -> None:
 
 
 def _outcome(action: Callable[[], Json]) -> Json:
-    """The result or the error of an action, as JSON."""
     try:
         return {"value": action()}
     except Stopped:
@@ -282,7 +279,6 @@ class _Processes(World):
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Explain the errors of gloo and NCCL."""
         try:
             yield
         except RuntimeError as error:  # gloo has no other

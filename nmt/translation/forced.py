@@ -13,7 +13,7 @@ from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.messages import counted, silent
 from nmt.model import Network
-from nmt.search import penalty
+from nmt.search.interface import penalty
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, windows
 
 BATCH_TOKENS = 4096

@@ -28,7 +28,6 @@ class TranslatedHypothesis:
     """(T, S), a row for each of the T pieces and a column for each source piece; None if it was not kept, and for a
     model without attention."""
     ids: Sequence[int] = field(default=(), compare=False, repr=False)
-    """Those of the pieces."""
 
     @property
     def per_piece(self) -> float:
@@ -41,13 +40,11 @@ class Translation:
     """A line and its translations."""
 
     source: str
-    """The line."""
     source_pieces: list[str]
     """The model's input, with the end symbol; empty for a blank line, which no model reads."""
     hypotheses: list[TranslatedHypothesis]
     """Best first, at least one."""
     source_ids: Sequence[int] = field(default=(), compare=False, repr=False)
-    """Those of the source pieces."""
     spans: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """The hidden spans by their placeholders."""
 
@@ -73,4 +70,3 @@ class Translation:
 
 
 BLANK = TranslatedHypothesis("", 0.0, 0.0, [])
-"""The translation of a blank line."""

@@ -16,7 +16,10 @@ from nmt.data.batching import ROWS, Specials, pad_source
 from nmt.data.protection import PLACEHOLDERS
 from nmt.data.tokenizer import MARK, Tokenizers
 from nmt.errors import ConfigError
-from nmt.search import Hypothesis, Limits, Once, Ruled, Sampling, Searchable, beam_search, greedy_search, sample_search
+from nmt.search.beam import beam_search
+from nmt.search.greedy import Sampling, greedy_search, sample_search
+from nmt.search.interface import Hypothesis, Limits, Searchable
+from nmt.search.rules import Once, Ruled
 
 WINDOW = 4096
 """Lines that are read ahead, to be sorted by length."""
@@ -62,7 +65,6 @@ class SearchOptions(Decoding):
             raise ConfigError(*contradictions)
 
     def _of_call(self) -> Iterator[str]:
-        """Find contradictions of what a call adds."""
         if self.sampling is not None and self.beam_size != 1:
             yield f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1"
         if self.n_best > self.beam_size:

@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import UNSEEN, Step, silent
 from nmt.runs.hub import local
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.search import Hypothesis, Searchable, together
+from nmt.search.interface import Hypothesis, Searchable, together
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.searching import (
     FIRST_WINDOW,
@@ -42,7 +42,6 @@ def never_stop() -> None:
 
 
 def _warn(number: int, problem: str) -> None:
-    """Warn as Python's libraries do."""
     warnings.warn(f"line {number}: {problem}", NmtWarning, stacklevel=5)
 
 

@@ -9,13 +9,11 @@ their own and not together.
 
 from nmt.config.schema.attention import *
 from nmt.config.schema.base import *
-from nmt.config.schema.cells import *
 from nmt.config.schema.data import *
-from nmt.config.schema.decoders import *
-from nmt.config.schema.encoders import *
 from nmt.config.schema.model import *
 from nmt.config.schema.network import *
 from nmt.config.schema.optimizer import *
+from nmt.config.schema.recurrent import *
 from nmt.config.schema.run import *
 from nmt.config.schema.training import *
 from nmt.config.schema.transformer import *

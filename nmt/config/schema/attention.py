@@ -6,9 +6,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from nmt.config.schema.base import Choice, NotNegative, Positive, Problem, Registry, Section, Size, Width
-from nmt.config.schema.decoders import RecurrentDecoder
-from nmt.config.schema.encoders import RecurrentEncoder
 from nmt.config.schema.network import Network, Part
+from nmt.config.schema.recurrent import RecurrentDecoder, RecurrentEncoder
 from nmt.config.schema.transformer import TransformerDecoder
 
 ATTENTIONS, SCORES = Registry(), Registry()
@@ -234,7 +233,6 @@ class LuongAttention(ScoredAttention):
 
     @property
     def feeds(self) -> bool:
-        """``input_feeding``."""
         return self.input_feeding
 
 

@@ -7,9 +7,8 @@ from pydantic import Field
 
 from nmt.config.schema.attention import AnyAttention
 from nmt.config.schema.base import Choice, Fraction, Problem, Section
-from nmt.config.schema.decoders import GruDecoder
-from nmt.config.schema.encoders import GruEncoder
 from nmt.config.schema.network import DECODERS, ENCODERS, Decoder, Encoder, Network, Part
+from nmt.config.schema.recurrent import GruDecoder, GruEncoder
 
 
 class Dropout(Section):

@@ -101,7 +101,6 @@ class InverseSquareRootSchedule(Schedule):
     """Updates of linear growth from zero."""
 
     def decay(self, update: int, updates: int, scale: float) -> float:
-        """Fall from 1 at the end of the warm-up."""
         return min(1.0, math.sqrt(self.warmup / update))
 
 
@@ -118,7 +117,6 @@ class PlateauSchedule(Schedule):
     """Smallest rate, relative to ``learning_rate``."""
 
     def decay(self, update: int, updates: int, scale: float) -> float:
-        """Follow the validations."""
         return scale
 
 

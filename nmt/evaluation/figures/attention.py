@@ -102,7 +102,6 @@ def _rule(axes: Axes, cell: float, shape: Sequence[int]) -> None:
 
 
 def _label(axes: Axes, cell: float, content: LabelledWeights, units: tuple[Side, Side]) -> None:
-    """Label the positions and name both axes."""
     fontsize = max(SMALLEST_LABEL, min(LABEL, 0.8 * 72 * cell))
     step = int(np.ceil(1.1 * fontsize / 72 / cell))  # a label at each or only at some positions
     directions = map(unicodedata.bidirectional, "".join(content.source))

@@ -34,7 +34,6 @@ class About:
 
     test_set: str
     resamples: int
-    """Number of bootstrap resamples."""
     unit: Unit
     """The unit of source length."""
     runs: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)

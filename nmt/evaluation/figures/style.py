@@ -30,7 +30,6 @@ MARKERS = ("o", "s", "^", "D", "v", "<", ">")
 LINES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
 GREY = "#666666"
 DPI = 200
-"""Pixels per inch of a PNG file."""
 LONGEST_LINE = 130
 """Maximum characters in a line of a caption; fewer if they are wide or the figure is narrow."""
 LATIN = "DejaVu Sans"

@@ -85,7 +85,6 @@ class GruSteps(Steps):
         return torch.lerp(candidate, self.states[t], update, out=self.states[t + 1]).to(self.low)
 
     def prepare(self) -> None:
-        """Compute the slopes of all steps."""
         (r, z, recurrent), n = self.gates.chunk(3, -2), self.candidate
         *outer, hidden, sentences = n.shape
         self.slopes = n.new_empty(*outer, 4, hidden, sentences, dtype=self.low)
@@ -149,7 +148,6 @@ class LstmSteps(Steps):
         return output.to(self.low)
 
     def prepare(self) -> None:
-        """Compute the slopes of all steps."""
         i, self.direct, g, o = self.gates.chunk(4, -2)
         cells = self.states[:-1].chunk(2, -2)[1]
         *outer, hidden, sentences = i.shape
