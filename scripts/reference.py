@@ -13,6 +13,7 @@ import inspect
 import json
 import re
 import textwrap
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -24,11 +25,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from nmt.cli import COMMANDS
 from nmt.config.problems import Variants, annotation_of, variants_of
 from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
+COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
 PAGES = ("docs/options.md", "docs/commands.md", "docs/textbook.md", "docs/performance.md", "docs/attention.md")
 GENERATED = re.compile(r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 

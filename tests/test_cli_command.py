@@ -17,7 +17,6 @@ import pytest
 from pydantic import Field
 
 from nmt import __version__
-from nmt.cli import COMMANDS
 from nmt.cli.command import Command
 from nmt.cli.files import Output
 from nmt.cli.options import EXAMPLES, SHARED, Device, InputFile, Value, docstring, options_of
@@ -76,6 +75,13 @@ def test_a_defect_is_not_hidden_and_ctrl_c_is_130(capsys: pytest.CaptureFixture[
         run(raising(ZeroDivisionError()))
     assert run(raising(KeyboardInterrupt())) == 130
     assert capsys.readouterr() == ("", "nmt-test: interrupted\n")
+
+
+def test_an_error_names_the_rank(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", "1")):
+        monkeypatch.setenv(name, value)
+    assert run(raising(DataError("empty"))) == 2
+    assert capsys.readouterr().err == "nmt-test: rank 1: error: empty\n"
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,11 +158,10 @@ def test_an_output_that_is_full_is_an_error() -> None:
 
 
 def test_the_list_of_commands_is_whole() -> None:
-    assert PROJECT["scripts"] == {name: f"nmt.cli.{name[4:].replace('-', '_')}:main" for name in COMMANDS}
-    assert "\n\n" + "".join(f"- `{name}` {what}\n" for name, what in COMMANDS.items()) + "\n" in PAGES["README.md"]
+    assert re.findall("^- `(nmt-[a-z-]+)` ", PAGES["README.md"], re.M) == [*PROJECT["scripts"]]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", PROJECT["scripts"])
 def test_help_describes_options_and_names_defaults(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -210,12 +210,6 @@ def test_a_tag_in_the_text_or_of_decoding_is_that_of_training(tmp_path: Path, ki
     assert pairs_of(plain.train) == pairs_of(tagged.train)
 
 
-def test_a_weight_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
-    for _ in ("made", "found in the cache"):
-        said = error_of(prepare, mixed(tmp_path, {"europarl": 1.0, "back": 0.001}))
-        assert said.startswith("data.train.mix.back: 0.001 leaves none of 60 pairs in an epoch")
-
-
 def test_only_one_corpus_of_a_mix_has_links(tmp_path: Path) -> None:
     """Tokenizers and ids are the same without them; the tag has none."""
     mix = {"europarl": 1.0, "back": 1.5}

@@ -1,7 +1,6 @@
 """Checkpoints: written whole, verified when read, one generation of ``last`` in reserve; tensors by name, and their
 safetensors files. PyTorch is imported when tensors are loaded or saved."""
 
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -28,7 +27,6 @@ from nmt.files import (
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-CHECKPOINT = re.compile(r"best|last|previous|update-[0-9]+")
 TRIES = 10
 """Readings of a checkpoint that training replaces before each has ended."""
 Item = TypeVar("Item")
@@ -57,7 +55,7 @@ class Checkpoints:
 
         Raises CheckpointError if it cannot be written; its predecessor is then intact.
         """
-        folder = self._place(name)
+        folder = self.checkpoints / name
         aside, before = folder.with_name(f".{name}.new"), self._before(name)
         try:
             shutil.rmtree(aside, ignore_errors=True)
@@ -92,7 +90,7 @@ class Checkpoints:
         damaged. Raises CheckpointError if there is none."""
         problems: list[str] = []
         for name in ("last", "previous"):
-            seal = self._place(name) / CHECKSUMS
+            seal = self.checkpoints / name / CHECKSUMS
             if not seal.exists():  # nor may the rest of a checkpoint that was being deleted be trusted
                 problems.append(f"{seal if seal.parent.exists() else seal.parent}: missing")
                 continue
@@ -103,19 +101,19 @@ class Checkpoints:
                 problems += error.problems
                 continue
             for problem in problems:
-                say(f"{problem}; resuming from {self._place(name)}, which is older")
+                say(f"{problem}; resuming from {self.checkpoints / name}, which is older")
             return name
         raise CheckpointError(*problems, "restore one of them, or start again with --overwrite")
 
     def fall_back(self) -> None:
         """Replace ``last``, damaged or missing, by ``previous``, which the next save would otherwise delete."""
         self.delete("last")
-        self._place("previous").rename(self._place("last"))
+        (self.checkpoints / "previous").rename(self.checkpoints / "last")
         sync(self.checkpoints)
 
     def delete(self, name: str) -> None:
         """Remove a checkpoint."""
-        shutil.rmtree(self._place(name), ignore_errors=True)
+        shutil.rmtree(self.checkpoints / name, ignore_errors=True)
 
     def keep(self, names: Set[str]) -> None:
         """Remove every checkpoint ``update-N`` except these, and the remains of a crash during :meth:`save`."""
@@ -159,7 +157,7 @@ class Checkpoints:
 
     def folder(self, name: str) -> Path:
         """The directory of a checkpoint; after a crash between the two renames of :meth:`save`, its predecessor's."""
-        folder, before = self._place(name), self._before(name)
+        folder, before = self.checkpoints / name, self._before(name)
         return before if before.exists() and not folder.exists() else folder
 
     def _verified(self, name: str, file: str) -> Path:
@@ -180,12 +178,6 @@ class Checkpoints:
     def _before(self, name: str) -> Path:
         """The directory to which :meth:`save` moves the checkpoint that it replaces."""
         return self.checkpoints / "previous" if name == "last" else self.checkpoints / f".{name}.old"
-
-    def _place(self, name: str) -> Path:
-        """The directory of a new checkpoint. Raises CheckpointError for a name that could lead elsewhere."""
-        if not CHECKPOINT.fullmatch(name):
-            raise CheckpointError(f"{self.checkpoints}: no checkpoint is called {name!r}; best, last or update-N is")
-        return self.checkpoints / name
 
 
 # --- tensors by name, and safetensors files ---------------------------------------------------------------------------
