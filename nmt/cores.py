@@ -18,7 +18,6 @@ def share_cores() -> None:
     """Let the threads of OpenMP sleep soon, and start no more of them than a limit on the process's time allows.
 
     Sets ``GOMP_SPINCOUNT`` and ``OMP_NUM_THREADS``, which child processes inherit; values that are set already stay.
-    This process reads them when PyTorch is imported, and no more.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", str(SPINS))
@@ -34,8 +33,7 @@ def cores() -> int:
 def time_limit(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> float | None:
     """Return the cores' worth of time that Linux's control groups allow this process; None without a limit.
 
-    A container with ``--cpus 2.5`` on a machine with 64 cores has a limit of 2.5, which its affinity does not show. The
-    limits of the process's group and of those around it count (version 2, ``cpu.max``).
+    A container with ``--cpus 2.5`` has a limit of 2.5. Those of the groups around the process's count, too (version 2).
     """
     limits = []
     for line in _text(membership).splitlines():

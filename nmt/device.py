@@ -68,8 +68,7 @@ def precision_of(name: str, device: torch.device) -> torch.dtype:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """Return the type of matrix products of training, of a configuration; ``auto`` is bf16 where the hardware has
-    instructions for it. Whether bf16 is faster, ``nmt.training.trial`` measures."""
+    """Return the type of matrix products of training; ``auto`` is bf16 where the hardware has instructions for it."""
     return FORMATS[("bf16" if multiplies_bf16(device) else "fp32") if name == "auto" else name]
 
 
@@ -94,10 +93,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 
 def keep_freed_memory() -> None:
     """Make glibc keep large freed blocks for the next step (CPU: page faults cost about a quarter of a step), in one
-    arena, where the thread that translates a validation set finds what the updates have freed.
-
-    Does nothing without glibc.
-    """
+    arena, where the thread that translates a validation set finds what the updates have freed."""
     mallopt = _glibc("mallopt")
     if mallopt is None:
         return

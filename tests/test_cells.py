@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from nmt.config import schema
 from nmt.model import build_model
-from nmt.model.cells import Cell, GruCell, LstmCell, SsruCell, cell_of
+from nmt.model.cells import Cell, GruCell, LstmCell, SsruCell
 from tests.models import SOURCE, TARGET, model_config
 
 CELLS: dict[str, dict[str, Any]] = {
@@ -23,7 +24,7 @@ CELLS: dict[str, dict[str, Any]] = {
 def cell(kind: str, hidden: int, **options: Any) -> Any:
     """A cell in double precision."""
     section: Any = model_config(encoder=CELLS[kind] | {"hidden": hidden} | options).encoder
-    return cell_of(section).double()
+    return schema.CELLS.build(section).double()
 
 
 def encoder(**options: Any) -> Any:

@@ -94,7 +94,7 @@ def test_a_pair_is_segmented_again_in_each_epoch(tmp_path: Path, monkeypatch: py
     prepared = prepare(configuration(tmp_path, DROPOUT))
     epochs = [pairs_of(prepared.train.in_epoch(epoch)) for epoch in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
-    monkeypatch.setattr("nmt.data.encoded.READ", 70)
+    monkeypatch.setattr("nmt.data.encoded.UNIT", 70)
     assert pairs_of(prepared.train.in_epoch(1)) == epochs[1], "however many texts are read at a time"
     other = prepare(configuration(tmp_path, DROPOUT, seed=2))
     assert pairs_of(other.train.in_epoch(0)) != epochs[0]

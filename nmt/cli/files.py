@@ -191,10 +191,7 @@ def open_outputs(forms: Sequence[tuple[str | None, Callable[..., str]]], stack: 
 def format_links(
     attention: "Weights | None", pieces: tuple[Sequence[str], Sequence[str]], texts: tuple[str, str]
 ) -> str:
-    """Format links between whitespace words, ``i-j`` for source word i and target word j; "" without attention.
-
-    ``pieces`` and ``texts``: those of the source and of the target.
-    """
+    """Format links between whitespace words, ``i-j`` for source word i and target word j; "" without attention."""
     if attention is None:
         return ""
     from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights  # noqa: PLC0415  (slow to import)

@@ -160,8 +160,7 @@ def plan_by_length(source_lengths: Ids, target_lengths: Ids, batch_tokens: int) 
 def plan_epoch(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, *, seed: int, epoch: int) -> Plan:
     """Plan an epoch of training: pairs of similar length together, batches in random order, the largest batch first.
 
-    Each epoch shuffles pairs of the same length again. The largest batch comes first so that a lack of memory shows at
-    once. A plan of n pairs in b batches holds 8n + 120b bytes; making it takes about 42n.
+    Each epoch shuffles pairs of the same length again. The largest batch shows a lack of memory at once.
     """
     generator = np.random.default_rng((seed, epoch))
     shuffled = generator.permutation(len(source_lengths))

@@ -175,8 +175,6 @@ Indices = Sequence[int] | NDArray[Any]
 Parts = Sequence[tuple[int, int]]
 Encode = Callable[[str, int], list[int]]
 """A text and a seed -> its ids."""
-READ = 10_000
-"""Texts that are sampled at a time."""
 
 
 class EncodedCorpus:
@@ -256,8 +254,7 @@ class TrainingSet(EncodedCorpus):
                 self._encode["source"] = lambda text, _: tokenizers.source.encode([text])[0]
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
-        """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it; its plan shuffles
-        them."""
+        """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it."""
         whole = all(size == count for size, count in self._parts)
         if whole and not self._encode:
             return self
@@ -271,7 +268,7 @@ class TrainingSet(EncodedCorpus):
         try:
             with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
                 with pa.ipc.new_stream(file, schema) as writer:
-                    for batch in self._table.to_batches(max_chunksize=READ):
+                    for batch in self._table.to_batches(max_chunksize=UNIT):
                         sides = [self._sampled_side(side, batch, first, epoch) for side in SIDES]
                         writer.write_batch(pa.record_batch(sides, schema))
                         first += len(batch)

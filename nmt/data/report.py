@@ -20,10 +20,7 @@ HISTOGRAM_BIN = 10
 
 
 def make_report(facts: Mapping[str, Mapping[str, pa.Table]], tokenizers: Tokenizers) -> dict[str, Any]:
-    """Make the report of all splits, as JSON values, from facts of the pairs of each corpus of each split.
-
-    Splits other than ``train`` also count pairs and sources in it. The corpora of a mix are reported one by one, too.
-    """
+    """Make the report of all splits, as JSON values, from facts of the pairs of each corpus of each split."""
     splits = {name: pa.concat_tables(tables.values()) for name, tables in facts.items()}
     report = {name: _split_report(table) for name, table in splits.items()}
     for name, table in splits.items():

@@ -26,10 +26,7 @@ TERM = re.compile(f"({TERM_MARKS[0]}[^{TERM_MARKS[1]}]*{TERM_MARKS[1]})")
 
 
 def mistyped(text: str, choice: Random, rate: float) -> str:
-    """Mistype each letter with probability ``rate``: another key, one key more, no key, or the next letter first.
-
-    Keys are neighbours of the letter; a letter that ``KEYS`` lack is its own neighbour.
-    """
+    """Mistype each letter with probability ``rate``: a key beside it, a key more, none, or the next letter first."""
 
     def typed(word: re.Match[str]) -> str:
         letters = list(word[0])

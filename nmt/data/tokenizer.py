@@ -109,17 +109,13 @@ class Tokenizer:
         return normalized
 
     def encode_first(self, texts: Sequence[str], most: int) -> list[tuple[list[int], bool]]:
-        """Encode the first ``most`` ids of each text; also return whether anything was left out.
-
-        Time and memory do not grow with the rest of a long text.
-        """
+        """Encode the first ``most`` ids of each text, however long; also return whether anything was left out."""
         read = MOST_CHARACTERS * most
         encoded = zip(texts, self.encode([text[:read] for text in texts]), strict=True)
         return [(ids[:most], len(ids) > most or len(text) > read) for text, ids in encoded]
 
     def decode(self, ids: Sequence[int], spans: Mapping[str, str] = NO_SPANS) -> str:
-        """Decode ids: control pieces (BOS, EOS, padding) give no text, an unknown piece gives ``⁇``, a placeholder its
-        span."""
+        """Decode ids: control pieces give no text, an unknown piece gives ``⁇``, a placeholder its span."""
         text: str = self._processor.decode([int(i) for i in ids])
         return text.strip(" ").translate({ord(each): span for each, span in spans.items()})
 
@@ -151,10 +147,7 @@ class BpeDropout:
         return [number for number, run in groupby(ids) for _ in ([number] if number == unknown else run)]
 
     def _merged(self, word: str, uniform: Callable[[], float]) -> list[str]:
-        """Merge the characters of a word (algorithm 1).
-
-        Each round draws which merges are left out, and makes the one of the highest score, the leftmost of equals.
-        """
+        """Merge the characters of a word (algorithm 1): in each round the merge of the highest score that is drawn."""
         symbols = list(word)
         while merges := [
             (score, -place)

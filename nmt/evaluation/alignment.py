@@ -219,10 +219,7 @@ def diagonal(source_words: int, target_words: int) -> Alignment:
 
 
 def alignment_report(gold: GoldPairs, weights: Sequence[Weights]) -> dict[str, Any]:
-    """Score attention between words, (J, I) for each pair, as word alignment, as a JSON object.
-
-    The links are those of each target word's most attended source word and, as a baseline, those of the diagonal.
-    """
+    """Score attention between words, (J, I) for each pair, and the diagonal as word alignments: a JSON object."""
     diagonals = [diagonal(len(pair.source.split()), len(pair.target.split())) for pair in gold.pairs]
     links = {name: sum(len(getattr(each, name)) for each in gold.links) for name in ("sure", "possible")}
     return {

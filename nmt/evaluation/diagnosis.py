@@ -87,10 +87,7 @@ class Failure(NamedTuple):
 
 
 def failure(hypothesis: str, reference: str, unit: Unit = "words") -> Failure:
-    """Detect failures from the lengths and from repeated 4-grams, in words or characters.
-
-    For a blank reference no hypothesis is too long or too short.
-    """
+    """Detect failures from the lengths and from repeated 4-grams, in words or characters."""
     words, expected = units(hypothesis, unit), units(reference, unit)
     ratio = len(words) / len(expected) if expected else 1.0
     return Failure(ratio < SHORT, ratio > LONG, _most_repeated(words) >= REPEATED > _most_repeated(expected))
@@ -194,10 +191,7 @@ def _percentiles(resampled: Floats) -> Floats:
 
 
 def format_diagnoses(diagnoses: Sequence[Diagnosis], unit: Unit) -> str:
-    """Format the table as text, one line for each system and bin; slashes separate the thirds of a sentence.
-
-    ``unit`` is that of the source.
-    """
+    """Format the table as text; ``unit`` is that of the source, and slashes separate the thirds of a sentence."""
 
     def cells(row: dict[str, Any]) -> list[str]:
         values = {name: "-" if row[name] is None else f"{row[name]:.3f}" for name in MEASURES}

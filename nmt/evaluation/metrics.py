@@ -193,10 +193,7 @@ register(Metric("aer", "AER", _alignment_error_rate, higher_is_better=False, dec
 
 
 def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str], tokenizer: BleuTokenizer) -> Integers:
-    """Compute the sufficient statistics of BLEU, (sentences, STATISTICS): the sum of any rows determines their BLEU.
-
-    Lengths are counted in the tokens of ``tokenizer``.
-    """
+    """Compute the sufficient statistics of BLEU, (sentences, STATISTICS): the sum of any rows determines their BLEU."""
     # effective_order silences a warning; it changes the score of a sentence, which is unused, not its statistics
     metric = bleu_of(tokenizer, effective_order=True)
     rows = np.zeros((len(references), STATISTICS), np.int64)

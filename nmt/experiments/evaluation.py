@@ -118,8 +118,7 @@ class Systems:
             raise ConfigError(*(f"{name}: is a file of translations; only a run has a diagnosis" for name in files))
 
     def scoring(self, edges: Sequence[int] = (), tokenizer: BleuTokenizer | None = None) -> Scoring:
-        """Choose how the systems are scored; arguments and errors are those of
-        :func:`~nmt.evaluation.by_length.scoring`."""
+        """Choose how the systems are scored, as :func:`~nmt.evaluation.by_length.scoring` does."""
         runs = {f"{entry.name}={entry.system}": entry.config for entry in self.entries if entry.config is not None}
         say_precisions([RunDirectory(entry.path) for entry in self.entries if entry.config is not None], self.say)
         tokenizer = tokenizer and checked(tokenizer, "--bleu-tokenizer")

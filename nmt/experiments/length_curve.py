@@ -77,10 +77,7 @@ class LengthCurve:
 def compare_systems(
     systems: Systems, scoring: Scoring, short: Range | None = None, long: Range | None = None
 ) -> LengthCurve:
-    """Score systems by sentence length and compare them; arguments and errors as of :func:`length_curve`.
-
-    What is wrong with an option is an error before a system translates.
-    """
+    """Score systems by sentence length and compare them; arguments and errors as of :func:`length_curve`."""
     sides = significance.ranges(scoring, short, long)
     scored = systems.score(scoring)
     compared = [each for each in scored if each.comparable]

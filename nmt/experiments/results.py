@@ -91,8 +91,7 @@ def draw_all(plan: Plan, say: Say) -> str:
 
 
 def _draw(plan: Plan, test: str, say: Say) -> tuple[LengthCurve, list[str]]:
-    """Score the translations of a test set, and draw the length curve and the diagnosis; return also the paths of the
-    pictures."""
+    """Score the translations of a test set, and draw its figures; return also the paths of the pictures."""
     of = plan.tests[test]
     systems = Systems(
         [(run.system, run.path) for run in plan.runs],

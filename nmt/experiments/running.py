@@ -159,8 +159,7 @@ def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
 def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dict[str, Flags]:
     """Add the precision to the options of runs that leave it open, so that all compute in the same.
 
-    It is that of a run that was begun on the same hardware; else it is measured once. A run that is resumed keeps its
-    own.
+    It is that of a run begun on the same hardware; else it is measured once. A run that is resumed keeps its own.
     """
     options = dict(unfinished)
     left_open = [run for run in plan.runs if run.config.precision == "auto"]

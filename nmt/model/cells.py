@@ -199,9 +199,3 @@ class SsruCell(Cell):
 def gru(options: schema.Gru) -> Cell:
     """Make one of both GRUs."""
     return ResetBeforeGruCell(options) if options.reset == "before" else GruCell(options)
-
-
-def cell_of(options: schema.Recurrence) -> Cell:
-    """Make the cell of one layer."""
-    cell: Cell = CELLS.build(options)
-    return cell

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
+from nmt.config.schema import CELLS
 from nmt.model.attention import Attention, InitialStateOnly
-from nmt.model.cells import cell_of
+from nmt.model.cells import Cell
 from nmt.model.dropout import Dropout
 from nmt.model.encoders import Encoder
 from nmt.model.records import Memory, State
@@ -102,7 +103,7 @@ class Layer(nn.Module):
 
     def __init__(self, options: schema.RecurrentDecoder, bridge: int, dropout: float) -> None:
         super().__init__()
-        cell = cell_of(options)
+        cell: Cell = CELLS.build(options)
         self.initial = nn.Linear(bridge, cell.width * cell.hidden)
         self.input_gates = cell.of_input(cell.hidden)
         self.cell = cell
@@ -148,7 +149,8 @@ class RecurrentDecoder(Decoder):
         self.readout_width = options.readout_width(config.embeddings.size)
         activation = options.readout_activation or ("tanh" if config.attention.after_update else "maxout")
         self.nonlinearity = Maxout() if activation == "maxout" else Tanh()
-        cell, bridge = cell_of(options), encoder.bridge_width
+        cell: Cell = CELLS.build(options)
+        bridge = encoder.bridge_width
         self.initial = nn.Linear(bridge, cell.width * cell.hidden)  # W_s
         self.embedding_gates = cell.of_input(config.embeddings.size)  # of a GRU: W_r, W_z, W
         self.cell = cell

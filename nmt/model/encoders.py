@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.config.schema import ENCODERS
-from nmt.model.cells import cell_of
+from nmt.config.schema import CELLS, ENCODERS
+from nmt.model.cells import Cell
 from nmt.model.dropout import Dropout
 from nmt.model.records import source_mask
 
@@ -84,7 +84,7 @@ class Direction(nn.Module):
 
     def __init__(self, options: schema.Recurrence, width: int) -> None:
         super().__init__()
-        cell = cell_of(options)
+        cell: Cell = CELLS.build(options)
         self.input_gates = cell.of_input(width)
         self.cell = cell
 

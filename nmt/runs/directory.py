@@ -199,8 +199,7 @@ class Change:
 
 
 def changes_to(manifest: Mapping[str, Any], config: Config, update: int = 0) -> list[Change]:
-    """Return the changes, after an ``update``, from the configuration in a manifest to another one, but for the name of
-    the run directory."""
+    """Return the changes, after an ``update``, from the configuration in a manifest to another one, save its output."""
     before, now = flat(manifest["config"]), flat(config.model_dump(mode="json"))
     return [
         Change(update, key, before.get(key), now.get(key))

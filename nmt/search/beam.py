@@ -139,10 +139,7 @@ def beam_search(
     n_best: int = 1,
     keep_attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Return up to n_best hypotheses of each sentence, best score first.
-
-    ``state`` has a row for each sentence; ``n_best`` is at most ``beam_size``.
-    """
+    """Return up to n_best hypotheses of each sentence, best score first; ``n_best`` is at most ``beam_size``."""
     beam = Beam.first(limits, n_best)
     previous = torch.full_like(beam.sentences, limits.bos_id)
     steps: list[_BeamStep] = []

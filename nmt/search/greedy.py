@@ -17,10 +17,7 @@ Chooser = Callable[[Tensor, Tensor, int], Tensor]
 def greedy_search(
     model: Searchable[S], state: S, limits: Limits, *, length_penalty: float = 0.0, keep_attention: bool = False
 ) -> list[list[Hypothesis]]:
-    """Return the hypothesis of each sentence that takes the likeliest token at each step; ties go to the lower id.
-
-    ``state`` has a row for each sentence. The length penalty only scales the score.
-    """
+    """Return the hypothesis of each sentence that takes the likeliest token at each step; ties go to the lower id."""
 
     def likeliest(log_probs: Tensor, sentences: Tensor, step: int) -> Tensor:
         limits.exclude(log_probs)
@@ -131,10 +128,9 @@ def sample_search(
     length_penalty: float = 0.0,
     keep_attention: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Sample a hypothesis of each sentence; the result has lists of one.
+    """Sample a hypothesis of each sentence; its line number in ``lines`` decides the random numbers.
 
-    ``state`` has a row for each sentence. The line number in ``lines`` decides the random numbers of a sentence. The
-    log-probability of a sample is the model's own, at temperature 1.
+    The log-probability of a sample is the model's own, at temperature 1.
     """
     lengths = limits.max_lengths.tolist()
     uniforms = torch.zeros(len(lengths), max(lengths, default=0), dtype=torch.double)

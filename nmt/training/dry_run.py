@@ -122,10 +122,7 @@ def speed(trainer: Trainer, warm_ups: int) -> float:
 
 def estimate(training: Training, extent: Extent, done: Progress, rate: float, validation: float, share: float) -> str:
     """Estimate the time of training from ``done`` on, at a ``rate`` of target tokens per second, when a ``validation``
-    of a ``share`` of the pairs takes so many seconds.
-
-    An untrained network writes long translations, so later validations take less time.
-    """
+    of a ``share`` of the pairs takes so many seconds: an untrained network writes long translations."""
     updates, every = training.updates - done.update, training.validation.every
     epochs, count = extent.epochs(updates), math.ceil(training.updates / every) - done.update // every
     return (

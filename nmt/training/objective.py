@@ -136,8 +136,7 @@ class Reinforce(TeacherForcing):
 
 
 def teacher_forcing(attention: schema.AnyAttention, model: Seq2Seq, smoothing: float) -> TeacherForcing:
-    """Make the objective of a network with this attention: of an estimator that samples positions, else teacher forcing
-    itself."""
+    """Make the objective of a network with this attention: teacher forcing, or that of an estimator that samples."""
     match getattr(attention, "hard", None):
         case schema.Gumbel():
             return SampledTeacherForcing(smoothing)

@@ -51,10 +51,7 @@ class Log:
             self._event(purge, session_log=SessionLog(status=SessionLog.START))
 
     def record(self, step: int, split: str, **values: Any) -> None:
-        """Write one line of metrics.jsonl, and its numbers as TensorBoard scalars ``split/name``.
-
-        JSON has no infinity and no NaN: they become null.
-        """
+        """Write one line of metrics.jsonl, infinity and NaN as null, and its numbers as TensorBoard scalars."""
         for name, value in values.items():
             if isinstance(value, float) and not math.isfinite(value):
                 values[name] = None

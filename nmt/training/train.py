@@ -93,8 +93,7 @@ def train_on(
     say: Say = silent,
     stop_request: StopRequest = NO_STOP_REQUEST,
 ) -> Trainer | None:
-    """Train on prepared data, with the arguments and errors of :func:`train`; return the trainer, None if the run was
-    finished before."""
+    """Train on prepared data, as :func:`train`; return the trainer, None if the run was finished before."""
     world = machine.world
     facts = facts_of(config, prepared, measures.bleu_tokenizer)
     begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
@@ -143,11 +142,7 @@ def train_on(
 def score_test(
     config: Config, prepared: PreparedData, run: RunDirectory, trainer: Trainer, check_stop: CheckStop
 ) -> None:
-    """Translate the test set, if there is one, with the best checkpoint, in fp32; write the output and its scores into
-    the run.
-
-    If ``check_stop`` raises between two batches, nothing is written.
-    """
+    """Translate the test set, if there is one, with the best checkpoint, in fp32; write output and scores."""
     if not prepared.test_pairs:
         return
     world, validator, log = trainer.world, trainer.validator, trainer.log

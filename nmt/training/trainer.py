@@ -29,10 +29,7 @@ SKIPS = 10
 
 
 class Trainer:
-    """Trains a model, which it moves to the device of ``machine``, starting from ``progress``.
-
-    :meth:`update` makes a step of the optimizer; :meth:`fit` repeats it, validates, and saves checkpoints.
-    """
+    """Trains a model, which it moves to the device of ``machine``, starting from ``progress``."""
 
     def __init__(
         self, config: Config, prepared: PreparedData, model: Seq2Seq, log: Log, machine: Machine, measures: Measures
@@ -115,8 +112,7 @@ class Trainer:
         return Update(total / tokens, tokens, gradient_norm, rate, skipped, halved)
 
     def validate(self, check_stop: CheckStop = never_stop) -> None:
-        """Validate, save the best weights, then ``last``; if ``check_stop`` raises in between two batches, nothing has
-        changed."""
+        """Validate, save the best weights, then ``last``; if ``check_stop`` raises, nothing has changed."""
         result = self.validator(self.progress.update, check_stop=check_stop)
         before, training = self.progress, self.training
         self.progress = before.judged(result.merit(training.validation.metric), training)
@@ -127,8 +123,7 @@ class Trainer:
     # --- its parts ----------------------------------------------------------------------------------------------------
 
     def groups(self) -> Iterator[tuple[list[Batch], Position]]:
-        """Endless groups of batches, one for each update, from the current position on; each with the position that
-        follows it."""
+        """Endless groups of batches, one for each update, from the current position on; each with the next position."""
         batches = training_batches(
             self.prepared.train,
             self.specials,

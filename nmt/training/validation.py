@@ -53,10 +53,7 @@ class Measures:
 
 
 class Validator:
-    """Measures a model on the validation set by the same path that ``nmt-translate`` takes.
-
-    The loss, like decoding, reads no more than the first ``decoding.max_source`` pieces of a side.
-    """
+    """Measures a model on the validation set by the same path that ``nmt-translate`` takes."""
 
     def __init__(
         self, config: Config, prepared: PreparedData, model: Seq2Seq, log: Log, machine: Machine, measures: Measures
@@ -77,11 +74,8 @@ class Validator:
         self.log, self.machine, self.world = log, machine, machine.world
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
-        """Measure; with ``samples``, log the first translations, and film.
-
-        ``check_stop`` is called between two batches. The translations of a model that cannot translate, because its
-        weights are not finite, are blank.
-        """
+        """Measure; with ``samples``, log the first translations, and film. A model whose weights are not finite cannot
+        translate: it has blank translations."""
         started = time.perf_counter()
         loss = self.loss(check_stop)
         sources, references = [pair.source for pair in self.pairs], [pair.target for pair in self.pairs]
@@ -102,8 +96,7 @@ class Validator:
     def translate(
         self, sources: Sequence[str], options: SearchOptions, precision: torch.dtype, what: str, check_stop: CheckStop
     ) -> list[str]:
-        """Translate with the current weights, as the step ``what``; each process translates a share. ``check_stop`` is
-        called between batches."""
+        """Translate with the current weights, as the step ``what``; each process translates a share."""
         release_freed_memory()
         searchable = fast.search(self.model, precision, self.machine.kernels)
         translator = Translator(searchable, self.tokenizers, self.machine.device)

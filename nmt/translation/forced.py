@@ -136,8 +136,7 @@ def _read(
 def word_attention(
     network: Network, tokenizers: Tokenizers, pairs: Iterable[Pair], device: torch.device
 ) -> list[Weights]:
-    """Return the attention between the words of each pair while the network reads it, (J, I); see
-    :func:`~nmt.evaluation.alignment.word_weights`. The network must have attention."""
+    """Return the attention between the words of each pair, (J, I), while the network, which attends, reads it."""
     weights = []
     for pair, each in force(network, tokenizers, pairs, device):
         assert each.attention is not None

@@ -45,10 +45,7 @@ def sentences(line: str, protection: Protection) -> list[str]:
 
 
 def joined(line: str, parts: Sequence[str], translations: Sequence[Translation], between: str) -> Translation:
-    """Join the best translations of the sentences ``parts`` of a line: see :func:`translate_watched`.
-
-    Scores are added. Attention is that within each sentence, without the end symbols.
-    """
+    """Join the best translations of the sentences ``parts`` of a line; attention is that within each sentence."""
     text, read, written, blocks = line[: len(line) - len(line.lstrip())], list[str](), list[str](), list[torch.Tensor]()
     for number, (part, each) in enumerate(zip(parts, translations, strict=True), 1):
         gap = part[len(part.rstrip()) :]

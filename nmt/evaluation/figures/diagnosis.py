@@ -44,10 +44,7 @@ ENDINGS = (*(f".{name}.{kind}" for name in FIGURES for kind in ("png", "svg")), 
 
 
 def draw_diagnoses(diagnoses: Sequence[Diagnosis], *, about: About, unit: Unit) -> dict[str, Figure]:
-    """Draw each of FIGURES, by its name; there is no attention figure if no system has attention.
-
-    The diagnoses have the same sentences in the same bins; ``unit`` is that of the target language.
-    """
+    """Draw each of FIGURES, by its name; there is no attention figure if no system has attention."""
     names = [name for name in FIGURES if name != "attention" or any(each.has("entropy") for each in diagnoses)]
     return {name: draw_diagnosis(diagnoses, name, about=about, unit=unit) for name in names}
 
