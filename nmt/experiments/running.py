@@ -1,6 +1,7 @@
 """An experiment from its plan to its table: the remaining work of each run, the processes that train side by side,
 translations, scores, figures."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -193,6 +194,13 @@ def _precision(run: Run, manifests: Iterable[Mapping[str, Any]], say: Say) -> st
 POLL_SECONDS = 0.05
 LAST_WORDS_SECONDS = 5.0
 """To wait for the output of a process that has ended."""
+CHILD = (
+    "import ctypes, os, signal, sys; parent, module = int(sys.argv[1]), sys.argv[2]; del sys.argv[1:3]; "
+    "getattr(ctypes.CDLL(None), 'prctl', print)(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG, on Linux
+    "parent == os.getppid() or sys.exit(1); "
+    "from importlib import import_module; sys.exit(import_module(module).main())"
+)
+"""A process that ends with its parent, however that ends: another call must not find an orphan training the run."""
 
 
 def run_jobs(
@@ -240,10 +248,9 @@ def run_jobs(
 
 
 def _start(job: Sequence[str], relay: Callable[[str], None]) -> tuple["subprocess.Popen[str]", Thread]:
-    module, *arguments = job
     process = subprocess.Popen(
         # -P: a file of the working directory must not take the place of a module
-        [sys.executable, "-P", "-c", f"import sys, {module}; sys.exit({module}.main())", *arguments],
+        [sys.executable, "-P", "-c", CHILD, str(os.getpid()), *job],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
