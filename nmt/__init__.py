@@ -1,16 +1,8 @@
 """Recurrent neural machine translation with attention, from raw text to the length-decay figure.
 
-The library in a few names; the commands run the same code:
-
 >>> import nmt
->>> translator = nmt.Translator.load("runs/tiny")
->>> [translation] = translator.translate(["oak elm"], beam_size=5)
->>> translation.text
+>>> nmt.Translator.load("runs/tiny").translate("oak elm").text
 'ELM OAK'
->>> translation.attention.shape  # pieces written, pieces read; both with the end symbol
-(3, 3)
->>> sorted(nmt.evaluate("runs/tiny", "test.low", "test.up").scores)[:2]
-['bleu', 'chrf']
 
 ``import nmt`` is quick: PyTorch is imported when a name is used that needs it.
 """

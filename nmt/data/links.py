@@ -14,8 +14,6 @@ from nmt.data.tokenizer import MARK
 from nmt.errors import DataError
 
 Link = tuple[int, int]
-LONGEST_SHOWN = 40
-"""Maximum number of characters of an invalid link in a message."""
 UNKNOWN = "<unk>"
 """SentencePiece's unknown symbol."""
 
@@ -28,8 +26,7 @@ def parse_links(line: str, place: str, *, first: int = 0) -> Iterator[tuple[Link
     for token in line.split():
         match = re.fullmatch(r"([0-9]{1,9})([-p])([0-9]{1,9})", token)
         if match is None or min(int(match[1]), int(match[3])) < first:
-            shown = token if len(token) <= LONGEST_SHOWN else f"{token[:LONGEST_SHOWN]}..."
-            raise DataError(f"{place}: '{shown}' is not a link of words counted from {first}, such as 1-1 or 2p3")
+            raise DataError(f"{place}: '{token[:40]}' is not a link of words counted from {first}, such as 1-1 or 2p3")
         yield (int(match[1]) - first, int(match[3]) - first), match[2] == "-"
 
 

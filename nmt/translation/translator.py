@@ -54,12 +54,6 @@ class Translator:
     >>> [each.text for each in translator.translate(["fig", "bay box"], beam_size=5)]
     ['FIG', 'BOX BAY']
 
-    The attention of a translation is a NumPy array, a row for each piece written and a column for each piece read:
-
-    >>> translation = translator.translate("oak elm")
-    >>> translation.attention.shape == (len(translation.pieces), len(translation.source_pieces))
-    True
-
     One call at a time: a translator is not for several threads at once.
 
     The ``searchable``, on ``device``, is a network, its fast twin or an ensemble; its matrix products are computed in
