@@ -89,9 +89,7 @@ def word_weights(
     attention: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str], source: str, target: str
 ) -> Weights:
     """Compute the attention between words, (J, I): :func:`labelled_weights` without the end symbols, so that rows sum
-    to less than one. A word that was cut off, because the model read only the beginning of the line, has no row or
-    column.
-    """
+    to less than one. A word that was cut off has no row or column."""
     joined = labelled_weights(attention, source_pieces, target_pieces, source, target)
     rows, columns = (
         len(labels) - (len(pieces) - len(without_end(pieces)))

@@ -44,10 +44,7 @@ def distance_from_diagonal(attention: Weights) -> float:
 
 def by_third(values: Sequence[float] | Weights) -> Floats:
     """Average the values that are not NaN in the first, second and last third of a sentence, (3,); NaN for an empty
-    third.
-
-    Value k of n belongs to the third that contains (k + 1/2) / n.
-    """
+    third. Value k of n belongs to the third that contains (k + 1/2) / n."""
     array, count = np.asarray(values, np.float64), len(values)
     thirds = (2 * np.arange(count) + 1) * THIRDS // (2 * max(count, 1))
     parts = (array[(thirds == k) & ~np.isnan(array)] for k in range(THIRDS))

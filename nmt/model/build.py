@@ -103,8 +103,7 @@ def recurrent_decoder(
 class Uninitialized(TorchFunctionMode):
     """While this context is entered, the functions of ``torch.nn.init`` leave tensors as they are.
 
-    For networks whose parameters are replaced by those of a file: random numbers take time, and on the device ``meta``
-    PyTorch imports its compiler for them, which takes a second.
+    For networks whose parameters a file replaces: random numbers take time, on the device ``meta`` a second.
     """
 
     def __torch_function__(

@@ -33,8 +33,7 @@ class Memory(Record):
 class State(Record):
     """A decoder between two steps: R rows that share the memory of B sentences.
 
-    A decoder adds what it carries from step to step: tensors, records or tuples of them, with R rows each. A state is a
-    value: passed in, returned, never kept by a module.
+    A decoder adds what it carries from step to step: tensors, records or tuples of them, with R rows each.
     """
 
     memory: Memory

@@ -182,8 +182,6 @@ class Checkpoints:
 
 # --- tensors by name, and safetensors files ---------------------------------------------------------------------------
 
-MOST_PROBLEMS = 50
-"""Problems that are reported; weights with more belong to something else."""
 LARGEST_HEADER = 1 << 20
 """Bytes of the header of an untrusted file; safetensors itself accepts a hundred times as many."""
 
@@ -217,7 +215,7 @@ def load_weights(model: "nn.Module", weights: "dict[str, Tensor]", where: str) -
         if not kind.is_floating_point:
             problems.append(f"{where}: tensor {name} holds {kind}, not floating-point numbers")
     if problems:
-        raise CheckpointError(*sorted(problems)[:MOST_PROBLEMS])
+        raise CheckpointError(*sorted(problems)[:50])  # weights with more belong to something else
     places = model.state_dict()
     for name in own:  # tied tensors are in the file once
         places[name].copy_(weights.pop(name))

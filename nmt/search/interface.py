@@ -173,8 +173,7 @@ def no_finite_probability() -> NmtError:
 class AttentionBuffer:
     """Copies of the attention weights of all steps of a search, in fp32, in a few large blocks.
 
-    Small tensors allocated between the large ones of each step would fragment the heap: gigabytes for a line of a
-    thousand pieces.
+    Small tensors between the large ones of each step would fragment the heap: gigabytes for a line of 1,000 pieces.
     """
 
     BLOCK = 1 << 20

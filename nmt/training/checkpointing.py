@@ -32,8 +32,7 @@ from nmt.training.world import Machine, on_writer, share_tensors
 class Checkpointing:
     """The connection between a run directory and the model and optimizer in training.
 
-    Progress is a value that the methods take and return. Only the process that writes files reads, saves or deletes
-    them; the others receive what they need.
+    Only the process that writes files reads, saves or deletes them; the others receive what they need.
     """
 
     training: Training
@@ -98,8 +97,7 @@ class Checkpointing:
     def average_best(self, progress: Progress, validate: Callable[[], ValidationResult]) -> None:
         """Replace ``best`` by the average of several checkpoints if ``validate`` prefers the average.
 
-        The run is unchanged if ``validate`` raises. Progress is unaffected: an extended run continues as if nothing had
-        been averaged, and its next ``best`` has to beat the checkpoints, not the average.
+        Progress is unaffected: the next ``best`` of an extended run has to beat the checkpoints, not the average.
         """
         names = on_writer(self.machine.world, lambda: self._candidates(progress))
         if self.training.average == 1 or len(names) < 2 or progress.best is None:

@@ -138,8 +138,7 @@ def lines_for(rows: int, device: torch.device) -> int:
 def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
     """Return a ``map`` for independent tasks.
 
-    On a CPU, each of PyTorch's threads takes a task of its own, which wastes less than all of them sharing every small
-    operation; results come in the order of the tasks.
+    On a CPU each of PyTorch's threads takes a task of its own, which wastes less than sharing every small operation.
     """
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1 or tasks < 2:
