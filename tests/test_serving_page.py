@@ -1,5 +1,6 @@
 """The page of nmt-serve in a browser: it translates while somebody types, shows attention, and runs no other script."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,10 +85,22 @@ def test_markup_stays_text_and_a_refusal_is_shown(page: Page) -> None:
     assert page.driver.title == "Translation with attention"
     assert not page.all("main img, main script, main b")
 
-    script = "const s = document.getElementById('source'); s.value = arguments[0]; s.dispatchEvent(new Event('input'));"
-    page.js(script, "a\n" * 101)
-    until(lambda: "102 lines; send at most 100 at a time" in page.text("#status"))
+    half = "const s = arguments[1]; s.value = arguments[0] + '\\ud83d'; s.dispatchEvent(new Event('input'));"
+    page.js(half, f"{evil}\n{'a' * 2001}\nb ", page.find("#source"))
+    until(lambda: len(seen(page, "#target button")) == 3)
+    assert seen(page, "#target button") == [evil.upper(), "", "B \ufffd"]
+    assert seen(page, "#target .note") == ["text: the line has 2,001 characters; it may have up to 2,000"]
     page.console()  # which tells of the refusal, too
+
+
+def test_only_changed_lines_are_translated_again(page: Page) -> None:
+    page.js("const own = fetch; window.asked = []; fetch = (path, how) => (asked.push(how.body), own(path, how))")
+    source = page.find("#source")
+    for typed, lines in (("one\ntwo\none", ["ONE", "TWO", "ONE"]), ("s", ["ONE", "TWO", "ONES"])):
+        source.send_keys(typed)
+        until(lambda lines=lines: seen(page, "#target button") == lines)
+    assert [json.loads(each)["text"] for each in page.js("return asked")][-1:] == ["ones"]
+    assert len(page.js("return asked.filter((each) => each.includes('two'))")) == 1
 
 
 def test_the_page_by_keyboard_alone(page: Page) -> None:

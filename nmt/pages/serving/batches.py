@@ -98,11 +98,11 @@ def parse(body: bytes, limits: Limits) -> Request:
     if len(request.text) > limits.lines:
         raise Refused(413, f"text: {len(request.text):,} lines; send at most {limits.lines:,} at a time")
     for number, line in enumerate(request.text, 1):
+        place = f"line {number}" if len(request.text) > 1 else "the line"
         if len(line) > limits.characters:
-            size = f"{len(line):,} characters; it may have up to {limits.characters:,}"
-            raise Refused(413, f"text: line {number} has {size}")
+            raise Refused(413, f"text: {place} has {len(line):,} characters; it may have up to {limits.characters:,}")
         if "\n" in line or "\0" in line:
-            raise Refused(400, f"text: line {number} has a line end or NUL; send a list with a string for each line")
+            raise Refused(400, f"text: {place} has a line end or NUL; send a list with a string for each line")
     if request.attention and request.characters > limits.shown + len(request.text):
         raise Refused(
             413, f"text: with attention a request may have up to {limits.shown:,} characters; send fewer lines"

@@ -2,6 +2,7 @@
 
 import { byId } from "../web/parts/dom.js";
 import { linesPage } from "../web/parts/lines.js";
+import { wellFormed } from "../web/parts/numbers.js";
 
 const PAUSE = 250; // milliseconds without a key before a request
 const SILENT = "The server does not answer.";
@@ -14,16 +15,13 @@ async function ask(path, request) {
   return content;
 }
 
-/** @param {string[]} lines @param {AbortSignal} signal @returns {Promise<Line[]>} */
-async function translate(lines, signal) {
+/** @param {string} line @param {AbortSignal} signal @returns {Promise<Line>} */
+async function translate(line, signal) {
   const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ text: lines, attention: true });
+  const body = JSON.stringify({ text: wellFormed(line), attention: true });
   const { translations } = await ask("translate", { method: "POST", headers, body, signal });
-  return translations.map((/** @type {any} */ { source_pieces: sourcePieces, ...others }) => ({
-    ...others,
-    sourcePieces,
-    probabilities: [], // the candidates have them
-  }));
+  const [{ source_pieces: sourcePieces, ...others }] = translations;
+  return { ...others, sourcePieces, probabilities: [] }; // the candidates have them
 }
 
 byId("page").append(...linesPage(translate, PAUSE));

@@ -11,11 +11,13 @@ const { encoder, decoder, attention } = model;
 const network = `Encoder: ${encoder.type}. Decoder: ${decoder.type}. Attention: ${attention.type}.`;
 byId("about").textContent = `${network} Greedy search.`;
 
-/** @param {string} line @returns {Line} */
-function translate(line) {
+/** @param {string} line @param {AbortSignal} signal @returns {Promise<Line>} */
+async function translate(line, signal) {
+  await new Promise((resume) => setTimeout(resume)); // keys that are pressed between two lines are handled first
+  signal.throwIfAborted();
   const found = translator.translate(line, { beam: 1, candidates: 5 });
   return found.cut ? { ...found, warning: `Only the first ${found.sourcePieces.length - 1} pieces are read.` } : found;
 }
 
-byId("page").append(...linesPage((lines) => lines.map(translate)));
+byId("page").append(...linesPage(translate));
 byId("source").focus();

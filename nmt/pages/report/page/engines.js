@@ -4,6 +4,7 @@ import { Translator } from "../../web/engine/translator.js";
 import { decompressed } from "../../web/engine/weights.js";
 import { byId } from "../../web/parts/dom.js";
 import { readingOf } from "../../web/parts/model.js";
+import { wellFormed } from "../../web/parts/numbers.js";
 import { formatState } from "./state.js";
 
 /**
@@ -103,9 +104,4 @@ export function liveReading(translator, text, { beam, prefix, clamps }, language
 /** The address of a stored sentence as one to change. @param {Sentence} sentence @param {string} system */
 export function liveLink(sentence, system) {
   return formatState({ panel: "translate", translate: wellFormed(sentence.source), system });
-}
-
-/** A text without halves of characters, of which no address can be made. @param {string} text */
-export function wellFormed(text) {
-  return text.replace(/\p{Surrogate}/gu, "\ufffd");
 }

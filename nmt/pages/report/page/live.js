@@ -3,13 +3,13 @@
 
 import { decimal, dropDown, element, field, labelled, refill, segments, unitSwitch } from "../../web/parts/dom.js";
 import { modelOf } from "../../web/parts/model.js";
-import { marked } from "../../web/parts/numbers.js";
+import { marked, wellFormed } from "../../web/parts/numbers.js";
 import { stepView } from "../../web/parts/steps.js";
 import { beamView } from "./beam.js";
 import { formatClamps, parseClamps } from "./changes.js";
 import { weightsView } from "./clamp.js";
 import { coverageView } from "./coverage.js";
-import { liveReading, translators, wellFormed } from "./engines.js";
+import { liveReading, translators } from "./engines.js";
 import { leaveView, withoutEachWord } from "./leave.js";
 import { translationRow } from "./rows.js";
 import { choice, formatState, numberIn } from "./state.js";

@@ -5,15 +5,19 @@ import { modelOf, readingOf, stepIn, unitOf } from "./model.js";
 import { translationView } from "./view.js";
 
 const EMPTY = "The translation appears here as you type.";
+/** @type {Line} */
+const NONE = { text: "", sourcePieces: [], pieces: [], candidates: [], probabilities: [], attention: null };
 
 /**
- * The nodes of a page that translates what is typed. `translate(lines, signal)` returns the translation of each line,
- * or throws an Error that says why there is none; it begins `pause` milliseconds after the last key.
+ * The nodes of a page that translates what is typed. `translate(line, signal)` returns the translation of a line, or throws
+ * an Error that says why there is none; it is called `pause` milliseconds after the last key, for each new line.
  *
- * @param {(lines: string[], signal: AbortSignal) => Line[] | Promise<Line[]>} translate
+ * @param {(line: string, signal: AbortSignal) => Promise<Line>} translate
  * @param {number} [pause]
  */
 export function linesPage(translate, pause = 0) {
+  /** Translations by source line: only changed lines are translated again. @type {Map<string, Line>} */
+  const known = new Map();
   /** @type {Line[]} */
   let translations = [];
   let chosen = { line: 0, step: 0, unit: "words" };
@@ -38,20 +42,28 @@ export function linesPage(translate, pause = 0) {
     running.abort();
     running = new AbortController();
     const { signal } = running;
-    const typed = source.value;
-    const line = typed.slice(0, source.selectionStart).split("\n").length - 1; // the one with the cursor
-    state.textContent = typed.trim() ? "translating …" : EMPTY;
-    try {
-      const found = typed.trim() ? await translate(typed.split("\n"), signal) : [];
-      if (signal.aborted) return;
-      translations = found;
-      state.textContent = found.length ? "" : EMPTY;
-    } catch (error) {
-      if (signal.aborted) return;
-      state.textContent = error instanceof Error ? error.message : String(error);
-    }
+    const lines = source.value.trim() ? source.value.split("\n") : [];
+    const line = source.value.slice(0, source.selectionStart).split("\n").length - 1; // the one with the cursor
+    state.textContent = lines.length ? "translating …" : EMPTY;
+    const asked = [...new Set(lines)].map(async (each) => /** @type {const} */ ([each, await answer(each, signal)]));
+    const answers = new Map(await Promise.all(asked));
+    if (signal.aborted) return;
+    for (const each of known.keys()) if (!answers.has(each)) known.delete(each);
+    translations = lines.map((each) => answers.get(each) ?? NONE);
+    state.textContent = lines.length ? "" : EMPTY;
     target.replaceChildren(...translations.map(row));
-    choose({ line: Math.min(line, Math.max(translations.length - 1, 0)), step: 0 });
+    choose({ line: Math.min(line, Math.max(lines.length - 1, 0)), step: 0 });
+  }
+
+  /** The translation of a line, or an empty one with a warning that says why. @param {string} line @param {AbortSignal} signal */
+  async function answer(line, signal) {
+    try {
+      const found = known.get(line) ?? (await translate(line, signal));
+      known.set(line, found);
+      return found;
+    } catch (error) {
+      return { ...NONE, warning: error instanceof Error ? error.message : String(error) };
+    }
   }
 
   /** @param {Line} translation @param {number} line */
