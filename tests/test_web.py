@@ -113,6 +113,7 @@ TEXT = [
     "e\u0301 \u200b \u3000 x\u00ad\u0001y",
     "emoji 😀😀 and \ud83d",
     "<s> </s> <unk> xyzxyz ▁▁",
+    "eeeeeeeee" + "StraßecoûteläuftœuvreHundn'est" * 200,
     " ",
     "",
 ]

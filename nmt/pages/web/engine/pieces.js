@@ -144,15 +144,17 @@ export class Tokenizer {
   /** The text that is cut into pieces. @param {string} text */
   #normalized(text) {
     const whole = decoder.decode(encoder.encode(text)); // half of a surrogate pair becomes U+FFFD
-    let output = "";
+    const parts = [" "]; // of which only the last one is looked at: that of a growing text would be copied each time
     for (let at = 0; at < whole.length;) {
       const own = this.#userDefinedAt(whole, at);
       const rule = own ? undefined : this.rule?.(whole, at);
       const part = rule?.part ?? own ?? characterAt(whole, at);
       at = rule?.end ?? at + part.length;
-      const afterSpace = !output || output.endsWith(" ");
-      output += this.removesExtraSpaces && afterSpace ? part.replace(/^ +/, "") : part;
+      const afterSpace = parts[parts.length - 1].endsWith(" ");
+      const kept = this.removesExtraSpaces && afterSpace ? part.replace(/^ +/, "") : part;
+      if (kept) parts.push(kept);
     }
+    const output = parts.slice(1).join("");
     const escaped = (whole && this.addsPrefix ? ` ${output}` : output).replaceAll(" ", this.space);
     return this.removesExtraSpaces ? escaped.replace(new RegExp(`${this.space}+$`), "") : escaped;
   }
@@ -197,34 +199,58 @@ export class Tokenizer {
   #others(text) {
     const id = (/** @type {string} */ piece) => this.ids.get(piece) ?? this.unknown;
     if (this.kind === "word") return text ? text.split(new RegExp(`(?=${SPACE})`)).map(id) : [];
-    /**
-     * `merged` is the score of the piece that a symbol would make with the next one.
-     *
-     * @type {{piece: string, frozen: boolean, merged: number}[]}
-     */
-    const symbols = [];
+    /** @type {Part[]} */
+    const parts = [];
     for (let at = 0; at < text.length;) {
       const own = this.#userDefinedAt(text, at);
       const piece = own ?? characterAt(text, at);
-      symbols.push({ piece, frozen: Boolean(own), merged: -Infinity });
+      parts.push({ at, piece, frozen: Boolean(own), before: parts[parts.length - 1] });
       at += piece.length;
     }
-    const look = (/** @type {number} */ i) => {
-      if (i < 0) return;
-      const [left, right] = [symbols[i], symbols[i + 1]];
-      const merges = right && !left.frozen && !right.frozen;
-      left.merged = merges ? (this.scores[this.ids.get(left.piece + right.piece) ?? -1] ?? -Infinity) : -Infinity;
-    };
-    if (this.kind === "bpe") symbols.forEach((_, i) => look(i));
-    for (;;) {
-      const highest = symbols.reduce((most, { merged }) => Math.max(most, merged), -Infinity);
-      if (highest === -Infinity) break;
-      const place = symbols.findIndex(({ merged }) => merged === highest);
-      symbols[place].piece += symbols[place + 1].piece;
-      symbols.splice(place + 1, 1);
-      look(place - 1);
-      look(place);
-    }
-    return symbols.map(({ piece }) => id(piece));
+    parts.forEach((part, k) => (part.after = parts[k + 1]));
+    if (this.kind === "bpe") this.#merge(parts);
+    return parts.filter(({ piece }) => piece).map(({ piece }) => id(piece));
   }
+
+  /** Merge neighbours, highest score first, leftmost of equals; the right one becomes empty. @param {Part[]} parts */
+  #merge(parts) {
+    /** @type {Heap} */
+    let heap;
+    const offer = (/** @type {Part | undefined} */ left) => {
+      if (!left?.after || left.frozen || left.after.frozen) return;
+      const piece = left.piece + left.after.piece;
+      const id = this.ids.get(piece);
+      if (id !== undefined) heap = melded(heap, { left, piece, score: this.scores[id], depth: 1 });
+    };
+    parts.forEach(offer);
+    while (heap) {
+      const { left, piece, longer, shorter } = heap;
+      heap = melded(longer, shorter);
+      const { after: right } = left;
+      if (!left.piece || !right || left.piece + right.piece !== piece) continue; // one of them has merged since
+      left.piece = piece;
+      right.piece = "";
+      left.after = right.after;
+      if (right.after) right.after.before = left;
+      offer(left.before);
+      offer(left);
+    }
+  }
+}
+
+/**
+ * @typedef {{at: number, piece: string, frozen: boolean, before?: Part, after?: Part}} Part of a text; at: its place
+ * @typedef {{left: Part, piece: string, score: number, depth: number, longer?: Heap, shorter?: Heap}} Pair two neighbours, in
+ *   a leftist heap (Crane 1972); depth: the length of the shortest way down
+ * @typedef {Pair | undefined} Heap
+ */
+
+/** Two heaps as one. @param {Heap} a @param {Heap} b @returns {Heap} */
+function melded(a, b) {
+  if (!a || !b) return a ?? b;
+  if (b.score > a.score || (b.score === a.score && b.left.at < a.left.at)) return melded(b, a);
+  const rest = melded(a.shorter, b);
+  [a.longer, a.shorter] = (a.longer?.depth ?? 0) < (rest?.depth ?? 0) ? [rest, a.longer] : [a.longer, rest];
+  a.depth = 1 + (a.shorter?.depth ?? 0);
+  return a;
 }
