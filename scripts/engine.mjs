@@ -3,10 +3,11 @@ import { readFileSync } from "node:fs";
 
 import { Network } from "../nmt/pages/web/engine/network.js";
 import { Tokenizer } from "../nmt/pages/web/engine/pieces.js";
+import { path, search } from "../nmt/pages/web/engine/search.js";
 import { Translator } from "../nmt/pages/web/engine/translator.js";
 import { readSafetensors } from "../nmt/pages/web/engine/weights.js";
 
-const bytes = (path) => new Uint8Array(readFileSync(path));
+const bytes = (file) => new Uint8Array(readFileSync(file));
 const answers = {
   /** Log-probabilities and weights under teacher forcing. */
   steps: ({ model, weights, source, target }) => {
@@ -18,6 +19,13 @@ const answers = {
       return { logProbs: Array.from(step.logProbs), weights: step.weights ? Array.from(step.weights) : null };
     });
   },
+  /** The ids of the best hypothesis by log-probabilities of each step, of each piece, of the next. */
+  search: ({ tables, ...options }) =>
+    tables.map((table) => {
+      const next = ({ length, token }) => ({ logProbs: Float32Array.from(table[length][token]), state: {} });
+      const limits = { bos: 1, eos: 2, forbidden: [0, 1], longest: table.length, least: 0, noRepeat: 0 };
+      return path(search((live) => live.map(next), {}, limits, { prefix: [], ...options })).map(({ token }) => token);
+    }),
   /** The numbers of each tensor. */
   weights: ({ weights }) => {
     const tensors = readSafetensors(bytes(weights).buffer);

@@ -27,11 +27,13 @@ from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces
 from nmt.pages.web.rounding import DAMPING, FEWEST, Moments, compensated, moments_of, rounded
 from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.runs.loading import load_run
+from nmt.search import beam_search
 from nmt.translation.forced import force
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
 from tests.small_run import config, train
 from tests.small_translator import PAIRS, save_run
+from tests.toy_model import ToyModel, emitted, limits
 
 SYSTEMS = {
     **{name: {"attention": attention} for name, attention in ATTENTIONS.items()},
@@ -193,9 +195,21 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
         assert dict(likely).get(piece, probability) == pytest.approx(probability, rel=1e-3)
         assert len(likely) == 3 and likely == sorted(likely, key=lambda each: -each[1])
     if beam == 1:
-        with pytest.raises(AssertionError, match=r"RangeError: beam: 0; must be a whole number from 1 on"):
-            ask("translate", folder=str(folder), lines=LINES, beam=0)
+        for wrong in (0, 1001):
+            with pytest.raises(AssertionError, match=f"beam: {wrong}; must be a whole number from 1 to 1000"):
+                ask("translate", folder=str(folder), lines=LINES, beam=wrong)
     assert {path.name for path in folder.iterdir()} >= {"index.html", "README.md", "engine", "config.json"}
+
+
+@pytest.mark.parametrize("beam", [2, 5])
+def test_hypotheses_that_are_equal_after_rounding_have_the_toolkits_order(beam: int) -> None:
+    """Of pieces that differ in the last bits only, sums with the -100 of the first step are often equal."""
+    model = ToyModel(1, 100)
+    model.table = model.table.round() + 1e-6 * ToyModel(2, 100).table
+    model.table[:, 0] -= 100
+    found = ask("search", tables=model.table.tolist(), beam=beam, lengthPenalty=0)
+    expected = beam_search(model, model.start(100), limits([8] * 100), beam_size=beam, length_penalty=0)
+    assert found == [list(emitted(best)) for [best] in expected]
 
 
 def test_an_exported_run_reads_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from nmt.pages.web.rounding import moments_of, rounded
 from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.translation.results import Translation
+from nmt.translation.searching import MORE_PIECES
 
 STEPS = 1400
 """Into which the root mean square of a matrix is divided."""
@@ -87,7 +88,7 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
         "reverse_source": config.data.reverse_source,
         "shared": tokenizers.source is tokenizers.target,
         "model": config.model.model_dump(include={"encoder", "decoder", "attention"}),
-        "decoding": config.decoding.model_dump(exclude={"batch_tokens", "to"}),
+        "decoding": config.decoding.model_dump(exclude={"batch_tokens", "to"}) | {"more_pieces": MORE_PIECES},
         "tags": list(tokenizers.tags.items()),
         "to": None if tokenizers.to is None else tokenizers.source.piece_id(tokenizers.to),
     }

@@ -1,6 +1,6 @@
 // The beam as a tree: each piece of each hypothesis, where hypotheses part, and where they die.
 
-import { penalty } from "../../web/engine/search.js";
+import { score } from "../../web/engine/search.js";
 import { decimal, element } from "../../web/parts/dom.js";
 
 /**
@@ -22,10 +22,10 @@ import { decimal, element } from "../../web/parts/dom.js";
  * The hypotheses of a search as a tree, laid out in lanes: the translation is the first one, branches below it.
  *
  * @param {BeamStep[]} steps
- * @param {(hypothesis: Hypothesis) => number} score
+ * @param {number} alpha exponent of the length penalty
  * @returns {BeamNode[]} parents before children
  */
-export function beamTree(steps, score) {
+export function beamTree(steps, alpha) {
   /** @type {Map<Hypothesis, BeamNode>} */
   const nodes = new Map();
   const node = (/** @type {Hypothesis} */ hypothesis) => {
@@ -46,7 +46,7 @@ export function beamTree(steps, score) {
       last.fate = "ends";
       /** @type {BeamNode | null} */
       let above = last;
-      for (; above; above = above.parent) above.best = Math.max(above.best, score(each));
+      for (; above; above = above.parent) above.best = Math.max(above.best, score(each, alpha));
     }
   }
   const all = [...nodes.values()];
@@ -96,8 +96,7 @@ export function beamView(branch) {
     if (reading === drawn) return;
     drawn = reading;
     const { pieces, alpha } = reading.search;
-    const score = (/** @type {Hypothesis} */ { logProb, length }) => logProb / penalty(length, alpha);
-    const nodes = beamTree(reading.beam, score);
+    const nodes = beamTree(reading.beam, alpha);
     const buttons = nodes.slice(1).map((node) => {
       const piece = pieces[node.hypothesis.token];
       const best = node.lane === 0;
@@ -123,7 +122,7 @@ export function beamView(branch) {
         element(
           "bdi",
           {},
-          node.fate === "ends" ? `■ ${decimal(score(node.hypothesis), 2)}` : piece.replace(/^▁(?=.)/, ""),
+          node.fate === "ends" ? `■ ${decimal(score(node.hypothesis, alpha), 2)}` : piece.replace(/^▁(?=.)/, ""),
         ),
         node.fate === "dies" ? element("span", { class: "dead", "aria-hidden": "true" }, "×") : null,
       );
@@ -149,7 +148,7 @@ export function beamView(branch) {
       const fate = {
         lives: "goes on",
         dies: "dies here: better ones fill the beam",
-        ends: `ends, with score ${decimal(score(node.hypothesis), 2)}`,
+        ends: `ends, with score ${decimal(score(node.hypothesis, alpha), 2)}`,
         left: "is left when the search ends: it can win no more",
       }[node.fate];
       return `“${text}”, log p ${decimal(node.hypothesis.logProb, 2)}, ${fate}`;

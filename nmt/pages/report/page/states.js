@@ -1,6 +1,6 @@
 // What the states hold: the pieces that the decoder's points to, and how far each source word moves the encoder's.
 
-import { likeliest, path, penalty } from "../../web/engine/search.js";
+import { likeliest, path, score } from "../../web/engine/search.js";
 import { dot } from "../../web/engine/weights.js";
 import { element } from "../../web/parts/dom.js";
 import { columnsOf } from "../../web/parts/model.js";
@@ -20,9 +20,7 @@ export function statesView() {
     node,
     /** @param {Model} model @param {import("./engines.js").LiveReading} reading */
     draw(model, { beam, search: { pieces, alpha }, translator }) {
-      const score = (/** @type {import("./beam.js").Hypothesis} */ { logProb, length }) =>
-        logProb / penalty(length, alpha);
-      const best = beam.flatMap(({ ended }) => ended).reduce((a, b) => (score(b) > score(a) ? b : a));
+      const best = beam.flatMap(({ ended }) => ended).reduce((a, b) => (score(b, alpha) > score(a, alpha) ? b : a));
       const first = model.firstOf[model.step];
       const nearest = path(best)
         .slice(first, first + model.groups[model.step].length)

@@ -130,11 +130,11 @@ class Decoder {
    *
    * @param {number[]} previous
    * @param {State[]} states
-   * @param {(Float32Array | undefined)[]} clamped
+   * @param {Float32Array} [clamped]
    */
   step(previous, states, clamped) {
     const attend = (/** @type {Float32Array[]} */ queries) =>
-      queries.map((query, r) => this.attention?.read(query, states[r], clamped[r]) ?? this.#summary(states[r]));
+      queries.map((query, r) => this.attention?.read(query, states[r], clamped) ?? this.#summary(states[r]));
     const before = this.luong ? undefined : attend(states.map(({ hidden }) => this.layers[0].cell.output(hidden[0])));
     const contexts = before?.map(({ context }) => context);
     const fed = this.feedingGates?.all(states.map((state) => /** @type {Float32Array} */ (state.fed)));
@@ -204,10 +204,10 @@ export class Network {
    *
    * @param {number[]} previous the piece before, of each; at first the start symbol
    * @param {State[]} states
-   * @param {(Float32Array | undefined)[]} [clamped] attention weights to use instead of the network's own
+   * @param {Float32Array} [clamped] attention weights to use instead of the network's own
    * @returns {Step[]}
    */
-  step(previous, states, clamped = []) {
+  step(previous, states, clamped) {
     const read = this.decoder.step(previous, states, clamped);
     const logits = this.output.all(read.map(({ readout }) => readout));
     return read.map(({ readout, every, state, weights }, r) => {

@@ -35,8 +35,13 @@
  * @property {(step: BeamStep) => void} [watch] is called at each step
  */
 
-/** ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14). @param {number} length @param {number} alpha */
-export const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
+/**
+ * log p / ((5 + length) / 6)^alpha (Wu et al. 2016, eq. 14).
+ *
+ * @param {{logProb: number, length: number}} hypothesis
+ * @param {number} alpha
+ */
+export const score = ({ logProb, length }, alpha) => logProb / ((5 + length) / 6) ** alpha;
 
 /**
  * The best hypothesis of a sentence.
@@ -47,18 +52,19 @@ export const penalty = (length, alpha) => ((5 + length) / 6) ** alpha;
  * @param {SearchOptions} options
  * @returns {Hypothesis}
  */
-export function search(step, start, limits, { beam, lengthPenalty, prefix, watch }) {
+export function search(step, start, limits, { beam, lengthPenalty: alpha, prefix, watch }) {
   /** @type {Hypothesis[]} */
   let live = [{ parent: null, token: limits.bos, logProb: 0, length: 0, state: start, ended: false }];
   /** @type {Hypothesis[]} */
   const finished = [];
-  const score = (/** @type {Hypothesis} */ { logProb, length }) => logProb / penalty(length, lengthPenalty);
   for (let length = 1; ; length += 1) {
     const forced = prefix.slice(length - 1, length);
     const steps = step(live);
     const candidates = live.flatMap((parent, rank) => {
       const { logProbs, ...made } = steps[rank];
-      const tokens = forced.length ? forced : likeliest(logProbs, beam + 1, excluded(parent, limits));
+      // a beam compares sums in fp32: pieces of different probability can have equal ones
+      const compared = beam > 1 ? logProbs.map((logProb) => parent.logProb + logProb) : logProbs;
+      const tokens = forced.length ? forced : likeliest(compared, beam + 1, excluded(parent, limits));
       if (!tokens.length) tokens.push(limits.eos); // one to which the rules leave nothing may end
       return tokens.map((token) => {
         const logProb = Math.fround(parent.logProb + logProbs[token]);
@@ -71,12 +77,12 @@ export function search(step, start, limits, { beam, lengthPenalty, prefix, watch
     live = ranked.filter(({ ended }) => !ended).slice(0, beam);
     const ended = ranked.filter((each, rank) => (each.ended && rank < beam) || (last && live.includes(each)));
     finished.push(...ended);
-    finished.sort((a, b) => score(b) - score(a));
+    finished.sort((a, b) => score(b, alpha) - score(a, alpha));
     watch?.({ live, ended });
-    const reached = finished.length ? score(finished[0]) : -Infinity;
-    const top = live.length ? live[0].logProb : -Infinity;
-    const beaten = finished.length >= beam && top / penalty(length, lengthPenalty) <= reached;
-    const hopeless = top / penalty(limits.longest, lengthPenalty) <= reached;
+    const reached = finished.length ? score(finished[0], alpha) : -Infinity;
+    const logProb = live.length ? live[0].logProb : -Infinity;
+    const beaten = finished.length >= beam && score({ logProb, length }, alpha) <= reached;
+    const hopeless = score({ logProb, length: limits.longest }, alpha) <= reached;
     if (!(last || beaten || hopeless)) continue;
     if (Number.isFinite(finished[0]?.logProb)) return finished[0];
     throw new Error(

@@ -2,11 +2,11 @@
 
 import { Network } from "./network.js";
 import { Tokenizer } from "./pieces.js";
-import { likeliest, path, penalty, search } from "./search.js";
+import { likeliest, path, score, search } from "./search.js";
 import { decompressed, readSafetensors } from "./weights.js";
 
-/** Pieces that a translation may have in addition to those of the source times `max_length_factor`. */
-const MORE_PIECES = 10;
+/** Hypotheses of the largest beam, as in nmt/config/schema. */
+const MOST = 1000;
 
 /**
  * @typedef {import("./search.js").Hypothesis} Hypothesis
@@ -24,6 +24,7 @@ const MORE_PIECES = 10;
  * @property {number} length_penalty
  * @property {number} max_source
  * @property {number} max_length_factor
+ * @property {number} more_pieces that a translation may have, in addition to this factor times those of the source
  * @property {number} min_length_factor
  * @property {number} no_repeat_ngram
  *
@@ -31,8 +32,8 @@ const MORE_PIECES = 10;
  * @property {number} [beam] hypotheses kept at each step; 1: greedy search
  * @property {number} [lengthPenalty]
  * @property {string[]} [prefix] pieces that the translation begins with
- * @property {(step: number, path: string[]) => ArrayLike<number> | undefined} [weights] attention weights to use at a
- *   step, from 0, after these pieces; undefined: the network's own
+ * @property {(step: number) => ArrayLike<number> | undefined} [weights] attention weights to use at a step, from 0;
+ *   undefined: the network's own
  * @property {(step: import("./search.js").BeamStep) => void} [watch] is called at each step of the search
  * @property {number} [candidates] likeliest next pieces that are reported for each step
  *
@@ -118,7 +119,8 @@ export class Translator {
     const { decoding } = this.config;
     const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty } = options;
     const { prefix = [], candidates = 0, weights, watch } = options;
-    if (!Number.isInteger(beam) || beam < 1) throw new RangeError(`beam: ${beam}; must be a whole number from 1 on`);
+    if (!Number.isInteger(beam) || beam < 1 || beam > MOST)
+      throw new RangeError(`beam: ${beam}; must be a whole number from 1 to ${MOST}`);
     const { ids, cut } = this.read(text);
     if (!ids.length) {
       const none = { text: "", pieces: [], sourcePieces: [], candidates: [], probabilities: [] };
@@ -131,11 +133,8 @@ export class Translator {
     order.push(ids.length);
     const reordered = (/** @type {ArrayLike<number>} */ row) => order.map((j) => row[j]);
     const step = (/** @type {Hypothesis[]} */ live) => {
-      const clamped = live.map((each) => {
-        const before = path(each).map(({ token }) => pieces[token]);
-        const own = weights?.(each.state.position, before);
-        return own && Float32Array.from(reordered(own));
-      });
+      const own = weights?.(live[0].state.position);
+      const clamped = own && Float32Array.from(reordered(own));
       const previous = live.map(({ token }) => token);
       const states = live.map(({ state }) => state);
       const steps = this.network.step(previous, states, clamped);
@@ -147,7 +146,7 @@ export class Translator {
       bos: this.target.bos,
       eos: this.target.eos,
       forbidden: [this.target.pad, this.target.bos],
-      longest: Math.floor(ids.length * decoding.max_length_factor) + MORE_PIECES,
+      longest: Math.floor(ids.length * decoding.max_length_factor) + decoding.more_pieces,
       least: Math.ceil(ids.length * decoding.min_length_factor),
       noRepeat: decoding.no_repeat_ngram,
     };
@@ -164,7 +163,7 @@ export class Translator {
       candidates: steps.map(({ likely = [] }) => likely),
       probabilities: steps.map(({ logProb, parent }) => Math.exp(logProb - (parent?.logProb ?? 0))),
       logProb: found.logProb,
-      score: found.logProb / penalty(found.length, lengthPenalty),
+      score: score(found, lengthPenalty),
       cut,
     };
   }
