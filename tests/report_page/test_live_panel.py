@@ -190,7 +190,7 @@ def test_the_beam_is_a_tree(page: Page, live: Path, translate: Translate) -> Non
     assert all("×" in text for text in page.texts(f"{PANEL} .node.dies"))
     page.js(f"document.querySelector('{PANEL} .node[tabindex=\"0\"]').focus()")
     page.keys(Keys.ARROW_RIGHT)
-    assert page.text(f"{PANEL} .told[role=status]").startswith("“YEW ASH”, log p ")
+    assert page.text(f"{PANEL} .description:not(.clamp *)").startswith("“YEW ASH”, log p ")
     page.keys(Keys.ENTER)
     page.until("return location.hash.includes('prefix=')")
     assert len(state(page)["prefix"].split()) == 2

@@ -1,6 +1,6 @@
 // The page of a server, which translates what is typed here.
 
-import { byId } from "../web/parts/dom.js";
+import { byId, langsOf } from "../web/parts/dom.js";
 import { linesPage } from "../web/parts/lines.js";
 import { wellFormed } from "../web/parts/numbers.js";
 
@@ -24,10 +24,13 @@ async function translate(line, signal) {
   return { ...others, sourcePieces, probabilities: [] }; // the candidates have them
 }
 
-byId("page").append(...linesPage(translate, PAUSE));
+/** @type {Langs} */
+const langs = {};
+byId("page").append(...linesPage(translate, PAUSE, langs));
 byId("source").focus();
 ask("health").then(
   ({ source_language: from, target_language: to, model }) => {
+    byId("source").lang = Object.assign(langs, langsOf(from, to)).source ?? "";
     byId("model").textContent = `${from} to ${to}, system ${model}`;
   },
   (error) => (byId("status").textContent = error.message),

@@ -1,7 +1,7 @@
 // The exported page: it translates by itself what is typed.
 
 import { Translator } from "./engine/translator.js";
-import { byId } from "./parts/dom.js";
+import { byId, langsOf } from "./parts/dom.js";
 import { linesPage } from "./parts/lines.js";
 
 const translator = await Translator.load(".");
@@ -19,5 +19,7 @@ async function translate(line, signal) {
   return found.cut ? { ...found, warning: `Only the first ${found.sourcePieces.length - 1} pieces are read.` } : found;
 }
 
-byId("page").append(...linesPage(translate));
+const langs = langsOf(source, target);
+byId("page").append(...linesPage(translate, 0, langs));
+byId("source").lang = langs.source ?? "";
 byId("source").focus();

@@ -48,7 +48,7 @@ def rounded(
     A matrix of which there are ``moments``, those of :func:`moments_of`, has the steps of :func:`sufficient` instead:
     with these, independent errors change the log-probability of a translation by ``change`` nats (root mean square).
 
-    Of a matrix NAME (O, I) the result has the step of each row as NAME.step (O,), the upper 8 bits of the multiples as
+    For a matrix NAME (O, I) the result has the step of each row as NAME.step (O,), the upper 8 bits of the multiples as
     NAME, and the bits below as the upper bits of NAME.low: a row is step (256 NAME + NAME.low). The rows of these two
     are in the order of their steps: rows of similar steps are compressed by one code.
     """

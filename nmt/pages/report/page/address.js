@@ -1,5 +1,5 @@
 // Addresses that name what the report does not have: a link may be of another report, or typed. The nearest state is
-// shown, and the page says what is missing. Only names are told of; sliders and steps stop at their ends in silence.
+// shown, and the page says what is missing. Only missing names are reported; sliders and steps stop at their ends in silence.
 
 import { filmedSentences } from "./film.js";
 import { parseState } from "./state.js";

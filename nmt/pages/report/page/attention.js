@@ -20,7 +20,7 @@ export function attentionPanel(report, go) {
   const names = report.systems.map(({ name }) => name);
   const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
   const controls = {
-    picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" })),
+    picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" }), report.langs.source),
     system: dropDown("System", names, (system) => go({ system, step: "" })),
     view: dropDown("Layer and head", [], (view) => go({ view })),
     unit: unitSwitch((unit) => go({ unit, step: String(stepIn(model, unit) + 1) })),
@@ -109,6 +109,7 @@ function exploredSentence(report, state) {
     links,
     sourceRtl,
     targetUnit,
+    langs: report.langs,
     view: choice(state, "view", views),
     unit: choice(state, "unit", ["words", "pieces"]),
     temperature: numberIn(state, "temperature", 2 ** SHARPEST, 2 ** FLATTEST, 1),
@@ -147,14 +148,15 @@ function goldInWords(gold, shown) {
 
 /** @param {ReportData} report @param {Sentence} sentence @param {string} chosen */
 function translationsOf(report, sentence, chosen) {
-  const reference = marked(sentence.reference, sentence.systems[chosen].text);
+  const { langs } = report;
+  const reference = marked(sentence.reference, sentence.systems[chosen].text, langs.target);
   return [
-    translationRow(false, "Source", plainText(sentence.source), ""),
+    translationRow(false, "Source", plainText(sentence.source, langs.source), ""),
     translationRow(false, "Reference", reference, report.score),
     ...report.systems.map(({ name }) => {
       const output = sentence.systems[name];
       const link = explorerLink(sentence, name, element("bdi", {}, name));
-      const text = [marked(output.text, sentence.reference), " ", failureTags(output)];
+      const text = [marked(output.text, sentence.reference, langs.target), " ", failureTags(output)];
       return translationRow(name === chosen, link, text, decimal(output.scores[report.score]));
     }),
   ];

@@ -82,10 +82,11 @@ function layOut(root) {
  * {node, draw(reading, wanted)}; `branch(pieces)` is called with the pieces that lead to a node that is chosen.
  *
  * @param {(pieces: string[]) => void} branch
+ * @param {Langs} langs
  */
-export function beamView(branch) {
+export function beamView(branch, langs) {
   const tree = element("div", { class: "tree", role: "group", "aria-label": "Beam" });
-  const told = element("p", { class: "told", role: "status" });
+  const description = element("p", { class: "description" });
   const note =
     "Every line is a hypothesis. × is where it dies: better ones fill the beam. ■ is where it ends, with its score. Choose a piece to begin the translation with it.";
   const picture = element("div", { class: "scroll" }, tree);
@@ -107,7 +108,7 @@ export function beamView(branch) {
           tabindex: "-1",
           class: `node ${node.fate}${best ? " best" : ""}`,
           css: { "--x": node.step - 1, "--y": node.lane },
-          "aria-label": said(node),
+          "aria-label": inWords(node),
           on: {
             click: () =>
               branch(
@@ -115,13 +116,13 @@ export function beamView(branch) {
                   .filter((each) => !each.hypothesis.ended)
                   .map((each) => pieces[each.hypothesis.token]),
               ),
-            focus: () => tell(node),
-            pointerenter: () => tell(node),
+            focus: () => describe(node),
+            pointerenter: () => describe(node),
           },
         },
         element(
           "bdi",
-          {},
+          { lang: langs.target },
           node.fate === "ends" ? `■ ${decimal(score(node.hypothesis, alpha), 2)}` : piece.replace(/^▁(?=.)/, ""),
         ),
         node.fate === "dies" ? element("span", { class: "dead", "aria-hidden": "true" }, "×") : null,
@@ -136,10 +137,10 @@ export function beamView(branch) {
     tree.replaceChildren(lines(nodes, columns, lanes), ...buttons);
     if (buttons.length) buttons[0].tabIndex = 0;
     tree.onkeydown = (event) => move(event, nodes.slice(1), buttons);
-    tell(nodes.filter(({ lane }) => lane === 0).at(-1));
+    describe(nodes.filter(({ lane }) => lane === 0).at(-1));
 
-    /** What is known of a hypothesis, in words. @param {BeamNode} node */
-    function said(node) {
+    /** A hypothesis in words. @param {BeamNode} node */
+    function inWords(node) {
       const text = pathOf(node)
         .map(({ hypothesis }) => pieces[hypothesis.token])
         .join("")
@@ -155,11 +156,11 @@ export function beamView(branch) {
     }
 
     /** @param {BeamNode | undefined} node */
-    function tell(node) {
-      told.textContent = node ? said(node) : "";
+    function describe(node) {
+      description.textContent = node ? inWords(node) : "";
     }
   }
-  return { node: element("div", {}, element("p", { class: "note" }, note), picture, told), draw };
+  return { node: element("div", {}, element("p", { class: "note" }, note), picture, description), draw };
 }
 
 /** The nodes from the first piece to this one. @param {BeamNode} node @returns {BeamNode[]} */

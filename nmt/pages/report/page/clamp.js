@@ -19,7 +19,7 @@ export function weightsView(go) {
   const choose = (/** @type {number} */ row, /** @type {number | null} */ place) =>
     go({ step: String(row + 1), cell: place === null ? "" : String(place + 1) }, { replace: true });
   const heat = heatMap({ point: () => {}, leave: () => {}, choose });
-  const told = element("p", { class: "told" });
+  const description = element("p", { class: "description" });
   const weight = slider("Weight", { min: 0, max: 1, step: 0.01, say: (value) => value.toFixed(2) }, (value) =>
     give(value),
   );
@@ -31,7 +31,7 @@ export function weightsView(go) {
   const picture = figure(
     "Choose a cell and give it a weight: the others of its row share the rest. What follows is translated again.",
     heat.node,
-    element("div", { class: "clamp" }, told, weight.node, even, release),
+    element("div", { class: "clamp" }, description, weight.node, even, release),
   );
   const node = element("div", {}, picture, none);
 
@@ -85,10 +85,10 @@ export function weightsView(go) {
       const place = Number(cell) - 1;
       column = Number.isInteger(place) && row[place] !== undefined ? place : row.indexOf(Math.max(...row));
       if (held.cell !== `${next.step} ${column} ${next.unit}`) held.cell = "";
-      told.replaceChildren(
-        element("bdi", { class: "word" }, next.rows[next.step]),
+      description.replaceChildren(
+        element("bdi", { class: "word", lang: next.langs.target }, next.rows[next.step]),
         " attends to ",
-        element("bdi", { class: "word" }, next.columns[column]),
+        element("bdi", { class: "word", lang: next.langs.source }, next.columns[column]),
       );
       if (document.activeElement !== weight.control) weight.set(row[column]);
       heat.pick(next.step, column);

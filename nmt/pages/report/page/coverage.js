@@ -23,8 +23,8 @@ export function coverageView() {
         "The sum of a source word’s weights over all output pieces: near 0 was never read, far above its pieces more than once.";
       const spread = `Bits of the weights while a word was written: 0 is one source piece, ${most.toFixed(2)} all alike.`;
       node.replaceChildren(
-        bars("Coverage", covered, model.columns, read, Math.max(...read, 1)),
-        bars("Entropy", spread, model.rows, entropies, most),
+        bars("Coverage", covered, model.columns, read, Math.max(...read, 1), model.langs.source),
+        bars("Entropy", spread, model.rows, entropies, most, model.langs.target),
       );
     },
   };
@@ -36,10 +36,11 @@ export function coverageView() {
  * @param {string[]} words
  * @param {number[]} values
  * @param {number} most the value of a full bar
+ * @param {string} [lang]
  */
-export function bars(title, note, words, values, most) {
+export function bars(title, note, words, values, most, lang) {
   const items = words.map((word, k) => [
-    element("bdi", {}, word),
+    element("bdi", { lang }, word),
     element("span", {
       class: "bar",
       "aria-hidden": "true",

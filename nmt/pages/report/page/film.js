@@ -100,11 +100,12 @@ export function filmPanel(report, go) {
 
   /** Draw a sentence under every system. @param {number} number @param {string} unit */
   function drawAll(number, unit) {
+    const { langs } = report;
     const [source, reference] = sentences[number] ?? [];
     texts.replaceChildren(
       pairList({}, [
-        ["Source", plainText(source)],
-        ["Reference", plainText(reference)],
+        ["Source", plainText(source, langs.source)],
+        ["Reference", plainText(reference, langs.target)],
       ]),
     );
     screens = [];
@@ -127,7 +128,7 @@ export function filmPanel(report, go) {
       const picture = figure(element("bdi", {}, name), heat.node, note);
       grid.append(picture);
       const rtl = report.languages.source_rtl;
-      heat.draw({ system: name, unit, rows, columns, sourceRtl: rtl, gold: [] }, picture.clientWidth);
+      heat.draw({ system: name, unit, rows, columns, sourceRtl: rtl, langs, gold: [] }, picture.clientWidth);
       screens.push({ film, filmed, heat, note, rows: own, weights: [] });
     }
   }

@@ -29,8 +29,8 @@ function shareLost(text, other) {
   return own.length ? 1 - commonPlaces(own, its).length / own.length : 0;
 }
 
-/** {node, draw}. */
-export function leaveView() {
+/** {node, draw}. @param {Langs} langs */
+export function leaveView(langs) {
   const list = element("ol", { class: "left-out" });
   const note = `Each line leaves one of the first ${MOST_WORDS} source words out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.`;
   return {
@@ -47,8 +47,8 @@ export function leaveView() {
           const lost = found?.reading ? shareLost(whole.text, found.reading.text) : 0;
           const label = `${Math.round(100 * lost)}% lost`;
           const bar = element("span", { class: "bar", role: "img", "aria-label": label, css: { "--w": lost } });
-          const text = found?.reading ? marked(found.reading.text, whole.text) : (found?.problem ?? "…");
-          return element("li", {}, element("del", { dir: "auto" }, word), bar, text);
+          const text = found?.reading ? marked(found.reading.text, whole.text, langs.target) : (found?.problem ?? "…");
+          return element("li", {}, element("del", { dir: "auto", lang: langs.source }, word), bar, text);
         }),
       );
     },

@@ -1,7 +1,17 @@
 // A sentence that a person types, under every system that translates in this page; and what follows from a change: of a
 // word, of weights, of the beginning. All of it is in the address.
 
-import { decimal, dropDown, element, field, labelled, refill, segments, unitSwitch } from "../../web/parts/dom.js";
+import {
+  announcer,
+  decimal,
+  dropDown,
+  element,
+  field,
+  labelled,
+  refill,
+  segments,
+  unitSwitch,
+} from "../../web/parts/dom.js";
 import { modelOf } from "../../web/parts/model.js";
 import { marked, wellFormed } from "../../web/parts/numbers.js";
 import { stepView } from "../../web/parts/steps.js";
@@ -39,6 +49,7 @@ function requestKey({ system, text, wanted: { beam, prefix, clamps } }) {
 /** @param {ReportData} report @param {Go} go @returns {Panel} */
 export function livePanel(report, go) {
   const example = (report.sentences.find(({ length }) => Number(length) >= 5) ?? report.sentences[0]).source;
+  const { langs } = report;
   const names = report.systems.map(({ name }) => name);
   const live = names.filter((name) => typeof report.engines[name] !== "string");
   const first = report.systems.find(({ name, views }) => live.includes(name) && views.length)?.name ?? live[0] ?? "";
@@ -56,11 +67,11 @@ export function livePanel(report, go) {
 
   // --- what is shown ------------------------------------------------------------------------------------------------
 
-  const text = field("textarea", { rows: "2" }, (line) => {
+  const text = field("textarea", { rows: "2", lang: langs.source }, (line) => {
     typed = true;
     go({ ...UNCHANGED, translate: oneLine(line) }, { replace: true });
   });
-  const begin = field("input", { type: "text" }, beginWith);
+  const begin = field("input", { type: "text", lang: langs.target }, beginWith);
   const controls = {
     beam: dropDown(
       "Beam",
@@ -69,17 +80,18 @@ export function livePanel(report, go) {
     ),
     unit: unitSwitch((unit) => go({ unit, step: "", cell: "" })),
   };
-  const changes = element("p", { class: "changes", role: "status" });
+  const changes = element("p", { class: "changes" });
   const list = element("div", { class: "translations" });
   const note = element("p", { class: "note" });
-  const problem = element("p", { class: "notice", role: "status" });
+  const problem = element("p", { class: "notice" });
+  const spoken = announcer();
   const toStep = (/** @type {number} */ step) => go({ step: String(step + 1), cell: "" }, { replace: true });
   const steps = stepView({ point: (/** @type {number} */ step) => light(step), leave: () => light(), choose: toStep });
   const look = segments("Look at", LOOKS, (chosen) => go({ look: chosen }));
   const views = {
     weights: weightsView(go),
-    beam: beamView((prefix) => go({ prefix: prefix.join(" "), step: "" })),
-    leave: leaveView(),
+    beam: beamView((prefix) => go({ prefix: prefix.join(" "), step: "" }), langs),
+    leave: leaveView(langs),
     cover: coverageView(),
     states: statesView(),
   };
@@ -104,6 +116,7 @@ export function livePanel(report, go) {
         note,
         changes,
         problem,
+        spoken.node,
         below,
       ]
     : [element("p", { class: "hint" }, "No system of this report translates in the page:"), list];
@@ -196,6 +209,7 @@ export function livePanel(report, go) {
       names.flatMap((name) => rows(name, request, plain)),
     );
     problem.textContent = blank ? "Type a sentence." : (found?.problem ?? cutNote(found?.reading));
+    spoken.say([problem.textContent, found?.reading?.text].join(" ").trim());
     if (blank || found?.problem || !live.length) {
       below.hidden = true;
       return;
@@ -205,7 +219,7 @@ export function livePanel(report, go) {
     if (!found?.reading) return; // until it is there, what was there stays
     below.hidden = false;
     drawReading(found.reading, request);
-    tellChanges(request, found.reading);
+    showChanges(request, found.reading);
     look.set(lookedAt());
     for (const [name, view] of Object.entries(views)) view.node.hidden = name !== lookedAt();
     if (!model) return;
@@ -226,7 +240,7 @@ export function livePanel(report, go) {
     const step = Math.round(numberIn(state, "step", 1, Infinity, 1)) - 1;
     read = request.text;
     model = {
-      ...modelOf(reading, { system: request.system, unit: shownUnit(), targetUnit, sourceRtl, step }),
+      ...modelOf(reading, { system: request.system, unit: shownUnit(), targetUnit, sourceRtl, langs, step }),
       forced: request.wanted.prefix.length,
       held: request.wanted.clamps,
       branch: (place, piece) => {
@@ -269,7 +283,7 @@ export function livePanel(report, go) {
     const own = (/** @type {LiveReading} */ each, /** @type {string} */ other, /** @type {unknown} */ head) =>
       row(
         [head, element("small", {}, ` ${each.milliseconds.toFixed(0)} ms`)],
-        marked(each.text, other),
+        marked(each.text, other, langs.target),
         decimal(each.translation.logProb),
       );
     if (!source().trim()) return [row(link, "", "")];
@@ -281,8 +295,8 @@ export function livePanel(report, go) {
     return [...found, after?.reading ? own(after.reading, reading.text, "changed") : waiting];
   }
 
-  /** What is changed, each with a button that takes it back. @param {LiveRequest} request @param {LiveReading} reading */
-  function tellChanges({ wanted: { prefix, clamps } }, reading) {
+  /** Show the changes, each with a button that takes it back. @param {LiveRequest} request @param {LiveReading} reading */
+  function showChanges({ wanted: { prefix, clamps } }, reading) {
     const button = (/** @type {string} */ label, /** @type {Record<string, string>} */ values) =>
       element("button", { type: "button", on: { click: () => go(values) } }, label);
     const count = [...clamps.keys()].filter((step) => step < reading.chosen.length).length;

@@ -1,6 +1,6 @@
 // The page: read the report, and show the panel that the address names. Those to explore are built here, at first sight.
 
-import { byId } from "../../web/parts/dom.js";
+import { byId, langsOf } from "../../web/parts/dom.js";
 import { readAddress } from "./address.js";
 import { attentionPanel } from "./attention.js";
 import { unpacked } from "./engines.js";
@@ -18,6 +18,7 @@ const all = (selector) => [...document.querySelectorAll(selector)].map((each) =>
 async function start() {
   /** @type {ReportData} */
   const report = await unpacked("data").json();
+  report.langs = langsOf(report.languages.source, report.languages.target);
   const [sections, links] = [all("main > section"), all("nav a")]; // in the same order
   const names = links.map(({ dataset }) => String(dataset.panel));
   /** @type {Record<string, Panel>} */
@@ -36,19 +37,19 @@ async function start() {
   /** The state of an address. If the report lacks what it names, say so, and write what is shown. @param {string} fragment */
   function read(fragment) {
     const { state, missing } = readAddress(report, fragment, names);
-    tell(missing);
+    notify(missing);
     if (missing.length) history.replaceState(null, "", formatState(state));
     return state;
   }
 
   /** @param {string[]} missing */
-  function tell(missing) {
+  function notify(missing) {
     notice.textContent = missing.length ? `This report has ${missing.join(" and ")}. The nearest match is shown.` : "";
   }
 
   /** @type {Go} */
   function go(changes, how) {
-    tell([]);
+    notify([]);
     place.go(changes, how);
   }
 

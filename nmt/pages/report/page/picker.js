@@ -9,8 +9,9 @@ const MOST_MATCHES = 12;
  *
  * @param {Sentence[]} sentences
  * @param {(id: number) => void} choose
+ * @param {string} [lang] of the sentences
  */
-export function sentencePicker(sentences, choose) {
+export function sentencePicker(sentences, choose, lang) {
   /** @type {Sentence[]} */
   let matches = [];
   let active = -1;
@@ -59,7 +60,7 @@ export function sentencePicker(sentences, choose) {
       { id: `match-${k}`, role: "option", on: { pointerdown } },
       element("span", { class: "count" }, String(sentence.id)),
       " ",
-      plainText(sentence.source),
+      plainText(sentence.source, lang),
     );
   }
 

@@ -1,6 +1,6 @@
 // The test sentences as a list: best and worst, gains of one system over another, failures; filter, sort, search.
 
-import { decimal, dropDown, element, field, labelled, plainText, signed } from "../../web/parts/dom.js";
+import { announcer, decimal, dropDown, element, field, labelled, plainText, signed } from "../../web/parts/dom.js";
 import { marked } from "../../web/parts/numbers.js";
 import { explorerLink, failureTags, pairList } from "./rows.js";
 import { choice } from "./state.js";
@@ -49,11 +49,12 @@ export function sentencesPanel(report, go) {
   const search = field("input", { type: "search", placeholder: "words of any text" }, (text) =>
     go({ search: text }, { replace: true }),
   );
-  const count = element("p", { class: "note", role: "status" });
+  const count = element("p", { class: "note" });
+  const spoken = announcer();
   const list = element("ol", { class: "sentences" });
   const all = Object.values(controls).map((control) => control.node);
   if (names.length < 2) all.splice(1, 1);
-  const body = [element("div", { class: "controls" }, all, labelled("Search", search)), count, list];
+  const body = [element("div", { class: "controls" }, all, labelled("Search", search)), count, spoken.node, list];
 
   /** @param {State} state */
   function update(state) {
@@ -76,6 +77,7 @@ export function sentencesPanel(report, go) {
     if (document.activeElement !== search) search.value = state.search ?? "";
     const rows = selectSentences(report, query);
     count.textContent = `${rows.length.toLocaleString("en")} of ${report.sentences.length.toLocaleString("en")} sentences${rows.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : ""}. Underlined words differ from the reference.`;
+    spoken.say(count.textContent);
     list.replaceChildren(...rows.slice(0, MOST_ROWS).map((sentence) => sentenceRow(report, sentence, query)));
     return "";
   }
@@ -140,6 +142,7 @@ function extremes(report, rows, score) {
 
 /** @param {ReportData} report @param {Sentence} sentence @param {Query} query */
 function sentenceRow(report, sentence, { system, against }) {
+  const { langs } = report;
   const output = sentence.systems[system];
   const other = sentence.systems[against];
   const facts = [
@@ -151,10 +154,10 @@ function sentenceRow(report, sentence, { system, against }) {
     `log p ${decimal(output.log_probability)}`,
   ].filter(Boolean);
   const pairs = [
-    ["Source", plainText(sentence.source)],
-    ["Reference", plainText(sentence.reference)],
-    [element("bdi", {}, system), marked(output.text, sentence.reference)],
-    ...(other ? [[element("bdi", {}, against), marked(other.text, sentence.reference)]] : []),
+    ["Source", plainText(sentence.source, langs.source)],
+    ["Reference", plainText(sentence.reference, langs.target)],
+    [element("bdi", {}, system), marked(output.text, sentence.reference, langs.target)],
+    ...(other ? [[element("bdi", {}, against), marked(other.text, sentence.reference, langs.target)]] : []),
   ];
   const link = explorerLink(sentence, system, `No. ${sentence.id}`);
   const head = [link, facts.map((fact) => element("span", {}, fact)), failureTags(output)];

@@ -26,7 +26,14 @@ export function statesView() {
         .slice(first, first + model.groups[model.step].length)
         .map(({ token, readout }) => {
           const { names, cosines } = readout ? nearestPieces(translator, readout) : { names: [], cosines: [] };
-          return bars(`Nearest pieces where ${pieces[token]} was chosen`, readout ? POINTS : MIXES, names, cosines, 1);
+          return bars(
+            `Nearest pieces where ${pieces[token]} was chosen`,
+            readout ? POINTS : MIXES,
+            names,
+            cosines,
+            1,
+            model.langs.target,
+          );
         });
       const { model: network, reverse_source: reversed } = translator.config;
       const { annotations } = best.state.memory;
@@ -37,7 +44,7 @@ export function statesView() {
       const ways = network.encoder.directions === "both" ? 2 : 1;
       const moved = Array.from({ length: ways }, (_, way) => {
         const title = `Encoder, from the ${Boolean(way) === reversed ? "first word on" : "last word back"}`;
-        return bars(title, MOVES, model.columns, moves(annotations, places, way, ways), 1);
+        return bars(title, MOVES, model.columns, moves(annotations, places, way, ways), 1, model.langs.source);
       });
       node.replaceChildren(...nearest, ...moved);
     },

@@ -21,6 +21,7 @@ type Sentence = {
 type ReportData = {
   title: string;
   languages: { source: string; target: string; source_rtl: boolean; unit: string; target_unit: string };
+  langs: Langs;
   systems: System[];
   bins: { low: number; high: number }[];
   sentences: Sentence[];

@@ -154,7 +154,7 @@ export class Attention {
     const parts = Array.from({ length: options.heads }, (_, head) => part.part(`heads.${head}`));
     const alone = this.hard ? part.part("soft") : part;
     this.heads = (several ? parts : [alone]).map((each) => makeHead(options, each));
-    // of all heads; one head has none of these
+    // layers that several heads share
     const layer = (/** @type {string} */ name) => (several ? part.linearIfAny(name) : undefined);
     this.query = layer("query");
     this.key = layer("key");
@@ -170,7 +170,7 @@ export class Attention {
   }
 
   /**
-   * The context of a query, and the weights, of several heads their mean.
+   * The context of a query and its weights: with several heads, their mean.
    *
    * @param {Float32Array} query
    * @param {State} state

@@ -13,7 +13,7 @@ const READ = {
 };
 
 /**
- * Read a safetensors file of fp32 and rounded matrices: of a rounded one NAME, NAME has the upper 8 bits, NAME.low those
+ * Read a safetensors file of fp32 and rounded matrices: for a rounded one NAME, NAME has the upper 8 bits, NAME.low those
  * below, and NAME.step the unit of each row; the first two have the rows in the order of their units.
  *
  * @param {ArrayBuffer} file
@@ -93,113 +93,34 @@ export class Linear {
     this.bias = bias;
   }
 
-  /** Of one vector. @param {Float32Array} x (I,) */
+  /** Eight rows at a time: each unit of x is read once for them. @param {Float32Array} x (I,) @returns {Float32Array} (O,) */
   apply(x) {
-    return this.all([x])[0];
+    const { weight, inputs: n, outputs } = this;
+    const y = this.bias?.slice() ?? new Float32Array(outputs);
+    const whole = outputs - (outputs % 8);
+    for (let row = 0; row < whole; row += 8) {
+      let [a, b, c, d, e, f, g, h] = [0, 0, 0, 0, 0, 0, 0, 0];
+      for (let i = 0, at = row * n; i < n; i += 1, at += 1) {
+        const unit = x[i];
+        a += weight[at] * unit;
+        b += weight[at + n] * unit;
+        c += weight[at + 2 * n] * unit;
+        d += weight[at + 3 * n] * unit;
+        e += weight[at + 4 * n] * unit;
+        f += weight[at + 5 * n] * unit;
+        g += weight[at + 6 * n] * unit;
+        h += weight[at + 7 * n] * unit;
+      }
+      [a, b, c, d, e, f, g, h].forEach((sum, k) => (y[row + k] += sum));
+    }
+    for (let row = whole; row < outputs; row += 1) y[row] += dot(x, weight.subarray(row * n, (row + 1) * n));
+    return y;
   }
 
-  /** Of several. @param {Float32Array[]} xs (I,) each */
+  /** @param {Float32Array[]} xs (I,) each */
   all(xs) {
-    const ys = xs.map(() => this.bias?.slice() ?? new Float32Array(this.outputs));
-    for (let i = 0; i < xs.length; i += 2) {
-      if (i + 1 < xs.length) multiplyTwo(this.weight, xs[i], xs[i + 1], ys[i], ys[i + 1]);
-      else multiply(this.weight, xs[i], ys[i]);
-    }
-    return ys;
+    return xs.map((x) => this.apply(x));
   }
-}
-
-/**
- * Add W x to y, eight rows at a time: each unit of x is read once for them.
- *
- * @param {Float32Array} weight
- * @param {Float32Array} x
- * @param {Float32Array} y
- */
-function multiply(weight, x, y) {
-  const n = x.length;
-  let row = 0;
-  for (; row + 7 < y.length; row += 8) {
-    let a = 0;
-    let b = 0;
-    let c = 0;
-    let d = 0;
-    let e = 0;
-    let f = 0;
-    let g = 0;
-    let h = 0;
-    for (let i = 0, at = row * n; i < n; i += 1, at += 1) {
-      const unit = x[i];
-      a += weight[at] * unit;
-      b += weight[at + n] * unit;
-      c += weight[at + 2 * n] * unit;
-      d += weight[at + 3 * n] * unit;
-      e += weight[at + 4 * n] * unit;
-      f += weight[at + 5 * n] * unit;
-      g += weight[at + 6 * n] * unit;
-      h += weight[at + 7 * n] * unit;
-    }
-    y[row] += a;
-    y[row + 1] += b;
-    y[row + 2] += c;
-    y[row + 3] += d;
-    y[row + 4] += e;
-    y[row + 5] += f;
-    y[row + 6] += g;
-    y[row + 7] += h;
-  }
-  for (; row < y.length; row += 1) y[row] += dot(x, weight.subarray(row * n, (row + 1) * n));
-}
-
-/**
- * The same of two vectors, four rows at a time: each weight is read once for both.
- *
- * @param {Float32Array} weight
- * @param {Float32Array} x
- * @param {Float32Array} other
- * @param {Float32Array} y
- * @param {Float32Array} otherY
- */
-function multiplyTwo(weight, x, other, y, otherY) {
-  const n = x.length;
-  const whole = y.length - (y.length % 4);
-  for (let row = 0; row < whole; row += 4) {
-    let a = 0;
-    let b = 0;
-    let c = 0;
-    let d = 0;
-    let e = 0;
-    let f = 0;
-    let g = 0;
-    let h = 0;
-    for (let i = 0, at = row * n; i < n; i += 1, at += 1) {
-      const unit = x[i];
-      const otherUnit = other[i];
-      const p = weight[at];
-      const q = weight[at + n];
-      const r = weight[at + 2 * n];
-      const s = weight[at + 3 * n];
-      a += p * unit;
-      b += q * unit;
-      c += r * unit;
-      d += s * unit;
-      e += p * otherUnit;
-      f += q * otherUnit;
-      g += r * otherUnit;
-      h += s * otherUnit;
-    }
-    y[row] += a;
-    y[row + 1] += b;
-    y[row + 2] += c;
-    y[row + 3] += d;
-    otherY[row] += e;
-    otherY[row + 1] += f;
-    otherY[row + 2] += g;
-    otherY[row + 3] += h;
-  }
-  const rest = weight.subarray(whole * n);
-  multiply(rest, x, y.subarray(whole));
-  multiply(rest, other, otherY.subarray(whole));
 }
 
 /**

@@ -1,7 +1,7 @@
 // Small builders of elements. All text becomes text nodes: nothing of the data is ever read as markup.
 
 /**
- * Make an element. Of `properties`, on are listeners, data the dataset, css custom properties; others are attributes.
+ * Make an element. In `properties`, on are listeners, data the dataset, css custom properties; others are attributes.
  *
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
@@ -146,9 +146,32 @@ export function slider(label, { min, max, step, say }, move, done = move) {
   };
 }
 
-/** Text of the data: in its own direction. @param {string} text */
-export function plainText(text) {
-  return element("span", { dir: "auto" }, text);
+/** Text of the data: in its own direction and language. @param {string} text @param {string} [lang] */
+export function plainText(text, lang) {
+  return element("span", { dir: "auto", lang }, text);
+}
+
+/** Languages as values of `lang`, which are for codes that browsers know. @param {string} source @param {string} target @returns {Langs} */
+export function langsOf(source, target) {
+  const names = new Intl.DisplayNames("en", { type: "language", fallback: "none" });
+  const known = (/** @type {string} */ code) => /^[a-z]{2,3}(-[a-z0-9]+)*$/i.test(code) && names.of(code);
+  return { source: known(source) ? source : undefined, target: known(target) ? target : undefined };
+}
+
+const REST = 1000; // milliseconds
+
+/** What screen readers read out once nothing else has been said for a while: {node, say(text)}. */
+export function announcer() {
+  const node = element("p", { class: "unseen", role: "status" });
+  let timer = 0;
+  return {
+    node,
+    /** @param {string} text */
+    say(text) {
+      clearTimeout(timer);
+      if (text !== node.textContent) timer = setTimeout(() => (node.textContent = text), REST);
+    },
+  };
 }
 
 /** An element of the page. @param {string} id */

@@ -26,14 +26,16 @@ export function heatMap({ point, leave, choose }) {
 
   /** Draw a sentence in `room` pixels. @param {Labels} labels @param {number} room */
   function draw(labels, room) {
-    const { system, unit, rows: names, columns, sourceRtl, gold } = labels;
+    const { system, unit, rows: names, columns, sourceRtl, langs, gold } = labels;
     grid.setAttribute(
       "aria-label",
       `Attention${system && ` of ${system}`}: rows are target ${unit}, columns source ${unit}`,
     );
     grid.dir = sourceRtl ? "rtl" : "ltr";
     const head = (/** @type {string} */ text, /** @type {string} */ scope) =>
-      element("th", { scope, role: scope === "col" ? "columnheader" : "rowheader" }, plainText(text));
+      scope === "col"
+        ? element("th", { scope, role: "columnheader" }, plainText(text, langs.source))
+        : element("th", { scope, role: "rowheader" }, plainText(text, langs.target));
     heads = columns.map((text) => head(text, "col"));
     cells = names.map((_, row) =>
       columns.map((__, column) => element("td", { role: "gridcell", tabindex: row || column ? "-1" : "0" })),

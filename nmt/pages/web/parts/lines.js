@@ -1,6 +1,6 @@
 // Text to type, a sentence on each line; its translations; and one of them step by step.
 
-import { element, field, labelled, unitSwitch } from "./dom.js";
+import { announcer, element, field, labelled, unitSwitch } from "./dom.js";
 import { modelOf, readingOf, stepIn, unitOf } from "./model.js";
 import { translationView } from "./view.js";
 
@@ -13,9 +13,10 @@ const NONE = { text: "", sourcePieces: [], pieces: [], candidates: [], probabili
  * an Error that says why there is none; it is called `pause` milliseconds after the last key, for each new line.
  *
  * @param {(line: string, signal: AbortSignal) => Promise<Line>} translate
- * @param {number} [pause]
+ * @param {number} pause
+ * @param {Langs} langs read whenever something is drawn
  */
-export function linesPage(translate, pause = 0) {
+export function linesPage(translate, pause, langs) {
   /** Translations by source line: only changed lines are translated again. @type {Map<string, Line>} */
   const known = new Map();
   /** @type {Line[]} */
@@ -24,8 +25,9 @@ export function linesPage(translate, pause = 0) {
   let timer = 0;
   let running = new AbortController();
   const source = field("textarea", { id: "source", rows: "3", placeholder: "Type or paste text" }, wait);
-  const target = element("ol", { id: "target", class: "lines", "aria-label": "Translation", "aria-live": "polite" });
-  const state = element("p", { id: "status", class: "notice", role: "status" }, EMPTY);
+  const target = element("ol", { id: "target", class: "lines", "aria-label": "Translation" });
+  const state = element("p", { id: "status", class: "notice" }, EMPTY);
+  const spoken = announcer();
   const units = unitSwitch((unit) => choose({ unit, step: stepIn(model(), unit) }));
   const view = translationView((step) => {
     chosen = { ...chosen, step };
@@ -53,6 +55,8 @@ export function linesPage(translate, pause = 0) {
     state.textContent = lines.length ? "" : EMPTY;
     target.replaceChildren(...translations.map(row));
     choose({ line: Math.min(line, Math.max(lines.length - 1, 0)), step: 0 });
+    const { text = "", warning = "" } = translations[chosen.line] ?? {};
+    spoken.say(`${text} ${warning}`);
   }
 
   /** The translation of a line, or an empty one with a warning that says why. @param {string} line @param {AbortSignal} signal */
@@ -70,7 +74,11 @@ export function linesPage(translate, pause = 0) {
   function row({ text, warning }, line) {
     const label = text ? null : `Line ${line + 1}, empty`;
     const click = () => choose({ line, step: 0 });
-    const button = element("button", { type: "button", dir: "auto", "aria-label": label, on: { click } }, text);
+    const button = element(
+      "button",
+      { type: "button", dir: "auto", lang: label ? null : langs.target, "aria-label": label, on: { click } },
+      text,
+    );
     return element("li", {}, button, warning ? element("p", { class: "note" }, warning) : null);
   }
 
@@ -80,7 +88,7 @@ export function linesPage(translate, pause = 0) {
     const translation = translations[line];
     const reading = readingOf(translation, unitOf(source.value), unitOf(translation.text));
     const sourceRtl = getComputedStyle(source).direction === "rtl";
-    return modelOf(reading, { unit, step, sourceRtl, targetUnit: unitOf(translation.text) });
+    return modelOf(reading, { unit, step, sourceRtl, langs, targetUnit: unitOf(translation.text) });
   }
 
   /** Show another line, step or unit. @param {Partial<typeof chosen>} changes */
@@ -94,5 +102,5 @@ export function linesPage(translate, pause = 0) {
   }
 
   window.addEventListener("resize", () => choose({}));
-  return [labelled("Text to translate, a sentence on each line", source), target, state, below];
+  return [labelled("Text to translate, a sentence on each line", source), target, state, spoken.node, below];
 }

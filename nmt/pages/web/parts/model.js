@@ -16,6 +16,7 @@ import { decodeWeights, entropyBits, joinedWeights, sharpened, UNSPACED, wordOfP
  * @param {number[][]} [chosen.links] gold links, as [source word, target word]
  * @param {boolean} [chosen.hard] whether each step looks at one position
  * @param {boolean} [chosen.sourceRtl]
+ * @param {Langs} [chosen.langs]
  */
 export function modelOf(
   output,
@@ -28,7 +29,7 @@ export function modelOf(
   const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
   const groups = joined ? targetWords : targetPieces.map((piece) => [piece]); // a row, a step, for each
-  const { system = "", links = [], hard = false, sourceRtl = false } = others;
+  const { system = "", links = [], hard = false, sourceRtl = false, langs = {} } = others;
   return {
     output,
     system,
@@ -38,6 +39,7 @@ export function modelOf(
     temperature,
     hard,
     sourceRtl,
+    langs,
     sourceStarts: joined ? sourceWords.map(([piece]) => piece) : sourcePieces,
     targetPieces,
     groups,

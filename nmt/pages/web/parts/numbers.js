@@ -132,8 +132,9 @@ export function commonPlaces(left, right) {
  *
  * @param {string} text
  * @param {string} other
+ * @param {string} [lang]
  */
-export function marked(text, other) {
+export function marked(text, other, lang) {
   const isWord = (/** @type {string} */ token) => token.trim() !== "";
   const words = tokens(text);
   const places = words.map((_, k) => k).filter((k) => isWord(words[k]));
@@ -152,7 +153,7 @@ export function marked(text, other) {
   });
   return element(
     "span",
-    { dir: "auto" },
+    { dir: "auto", lang },
     runs.map((run) => (run.different ? element("mark", {}, run.text) : run.text)),
   );
 }

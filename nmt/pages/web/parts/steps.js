@@ -1,7 +1,7 @@
 // The output word by word or piece by piece: the source lit by the attention of a step, and the candidates among which
 // its pieces were chosen.
 
-import { element } from "./dom.js";
+import { announcer, element } from "./dom.js";
 import { gridMove } from "./heatmap.js";
 import { mean, wordText } from "./numbers.js";
 
@@ -20,7 +20,8 @@ export function stepView({ point, leave, choose }) {
     dir: "auto",
   });
   const heading = element("h3", {});
-  const weights = element("p", { class: "weights", role: "status" });
+  const weights = element("p", { class: "weights" });
+  const spoken = announcer();
   const entropy = element("p", { class: "entropy" });
   const candidates = element("div", {});
   const step = (/** @type {string} */ label, /** @type {string} */ arrow, /** @type {number} */ by) =>
@@ -45,13 +46,15 @@ export function stepView({ point, leave, choose }) {
 
   /** @param {Model} model */
   function draw(model) {
-    places = model.columns.map((text) => element("span", isolated(text), shownPiece(text)));
+    const { langs } = model;
+    places = model.columns.map((text) => element("span", { ...isolated(text), lang: langs.source }, shownPiece(text)));
     source.replaceChildren(...spaced(places, model.sourceStarts));
     options = model.rows.map((text, number) =>
       element(
         "span",
         {
           ...isolated(text),
+          lang: langs.target,
           role: "option",
           tabindex: "-1",
           class: model.firstOf[number] < (model.forced ?? 0) ? "forced" : null,
@@ -88,6 +91,7 @@ export function stepView({ point, leave, choose }) {
     previous.disabled = at <= 0;
     next.disabled = at >= options.length - 1;
     weights.replaceChildren(...weightsInWords(model, shown, column));
+    if (shown === at) spoken.say(weights.textContent ?? "");
     entropy.replaceChildren(...entropyInWords(model, shown));
     candidates.replaceChildren(...model.groups[shown].map((_, k) => candidatesOf(model, model.firstOf[shown] + k)));
   }
@@ -102,7 +106,14 @@ export function stepView({ point, leave, choose }) {
     element(
       "div",
       { class: "step" },
-      element("div", {}, element("div", { class: "step-head" }, heading, previous, next), weights, entropy),
+      element(
+        "div",
+        {},
+        element("div", { class: "step-head" }, heading, previous, next),
+        weights,
+        spoken.node,
+        entropy,
+      ),
       element("div", {}, element("h4", {}, "Candidates"), candidates),
     ),
   );
@@ -143,11 +154,11 @@ function weightsInWords(model, step, column) {
     .sort((a, b) => b.pointed - a.pointed || b.weight - a.weight)
     .filter(({ weight }, k) => !k || (k < 3 && weight >= 0.005));
   return [
-    element("bdi", { class: "word" }, model.rows[step]),
+    element("bdi", { class: "word", lang: model.langs.target }, model.rows[step]),
     " attends to ",
     ...best.flatMap(({ weight, place }, k) => [
       k ? ", " : "",
-      element("bdi", { class: "word" }, model.columns[place]),
+      element("bdi", { class: "word", lang: model.langs.source }, model.columns[place]),
       " ",
       element("span", { class: "count" }, weight.toFixed(2)),
     ]),
@@ -173,7 +184,7 @@ function entropyInWords(model, step) {
 
 /** The candidates of a piece of the output. @param {Model} model @param {number} place */
 function candidatesOf(model, place) {
-  const { output, branch } = model;
+  const { output, branch, langs } = model;
   const piece = model.targetPieces[place];
   const begun = model.unit === "pieces" ? null : shownPiece(wordSoFar(model, place));
   const listed = output.steps[place] ?? [];
@@ -182,7 +193,7 @@ function candidatesOf(model, place) {
     : [...listed, /** @type {const} */ ([piece, output.chosen[place]])];
   const items = rows.map(([candidate, probability]) => {
     const chosen = candidate === piece;
-    const text = element("bdi", {}, begun === null ? candidate : asWritten(begun, candidate));
+    const text = element("bdi", { lang: langs.target }, begun === null ? candidate : asWritten(begun, candidate));
     const click = () => branch?.(place, candidate);
     return element(
       "li",

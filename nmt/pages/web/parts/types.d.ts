@@ -12,6 +12,8 @@ type Reading = {
   /** Weights by the name of a view, T x S; packed in a report. */
   attention: Record<string, number[][] | string>;
 };
+/** Values of the attribute `lang`. */
+type Langs = { source?: string; target?: string };
 /** A value with its text, or a text that is its own value. */
 type Option = string | string[];
 /** What the engine or a server makes of a line. */
@@ -29,4 +31,4 @@ type Model = ReturnType<typeof import("./model.js").modelOf> & {
   branch?: (place: number, piece: string) => void;
 };
 /** What a heat map names and frames. */
-type Labels = Pick<Model, "system" | "unit" | "rows" | "columns" | "sourceRtl" | "gold">;
+type Labels = Pick<Model, "system" | "unit" | "rows" | "columns" | "sourceRtl" | "langs" | "gold">;
