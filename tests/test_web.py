@@ -27,7 +27,7 @@ from nmt.pages.web.exporting import STEPS, export_web, refuse_unknown_pieces
 from nmt.pages.web.rounding import DAMPING, FEWEST, Moments, compensated, moments_of, rounded
 from nmt.runs.checkpoints import save_tensors, unshared
 from nmt.runs.loading import load_run
-from nmt.search import beam_search
+from nmt.search.beam import beam_search
 from nmt.translation.forced import force
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
