@@ -26,7 +26,10 @@ export function weightsView(go) {
   const button = (/** @type {string} */ label, /** @type {() => void} */ click) =>
     element("button", { type: "button", on: { click } }, label);
   const even = button("Even out the step", () => setRows((row) => row.map(() => 1 / row.length)));
-  const release = button("The network’s own", () => setRows(() => null));
+  const release = button("The network’s own", () => {
+    weight.control.focus(); // the button will be disabled, and would lose the focus
+    setRows(() => null);
+  });
   const none = element("p", { class: "hint" }, "This system has no attention: every step sees the same vector.");
   const picture = figure(
     "Choose a cell and give it a weight: the others of its row share the rest. What follows is translated again.",
