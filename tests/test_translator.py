@@ -13,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS
 from nmt.data.corpus import Pair
 from nmt.data.protection import Protection
@@ -160,11 +159,6 @@ def test_lines_are_read_by_windows(bahdanau: Translator, line: str, window: int,
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
-
-
-def test_options_come_from_the_configuration_unless_given() -> None:
-    options = SearchOptions.from_config(Decoding(beam_size=3, batch_tokens=17), beam_size=None, n_best=2)
-    assert options == SearchOptions(beam_size=3, batch_tokens=17, n_best=2)
 
 
 def test_contradicting_options_are_refused() -> None:

@@ -79,11 +79,6 @@ def in_languages(folder: Path, source: str, target: str, tokenizer: str | None =
     return Config.model_validate(values)
 
 
-def test_the_configuration_overrides_the_language(tmp_path: Path) -> None:
-    chinese, char, other = (in_languages(tmp_path, "en", *how) for how in (("zh",), ("zh", "char"), ("xx",)))
-    assert [writing.tokenizer_of_run(each) for each in (chinese, char, other)] == ["zh", "char", "13a"]
-
-
 def test_scores_by_script(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, lines in (("ja", JAPANESE), ("en", ENGLISH)):
