@@ -140,6 +140,7 @@ lint: $(TOOLS) ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy --platform win32 nmt
 
 format: $(TOOLS) ## format the code
 	@$(BIN)/ruff check --fix .

@@ -3,7 +3,6 @@
 import ctypes
 import platform
 import re
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -13,6 +12,9 @@ from typing import Any
 import torch
 
 from nmt.errors import ConfigError, nearest
+
+if sys.platform != "win32":
+    import resource
 
 
 def resolve_device(name: str) -> torch.device:
@@ -116,10 +118,12 @@ def _glibc(name: str) -> Any:
 
 
 def peak_memory(device: torch.device) -> int:
-    """The peak memory in bytes: on a GPU of tensors, on a CPU of the process."""
+    """The peak memory in bytes: on a GPU of tensors, on a CPU of the process; 0 on Windows, which does not say."""
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    if sys.platform != "win32":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return 0
 
 
 LACKS_MEMORY = re.compile(

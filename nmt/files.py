@@ -6,13 +6,17 @@ import json
 import os
 import re
 import stat
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from nmt.errors import DataError, FileError, NmtError, tried
+
+if sys.platform != "win32":
+    import fcntl
 
 CHECKSUMS = "sha256.json"
 """File with the checksums of a folder."""
@@ -123,12 +127,23 @@ def write_checksums(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Flush a file, or the entries of a directory, to disk."""
+    """Flush a file, or the entries of a directory, to disk; Windows flushes open files only."""
+    if sys.platform == "win32":
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lock(file: int | BinaryIO, *, wait: bool = False) -> None:
+    """Lock a file or directory for this process; the operating system releases it when the process ends, however it
+    ends. Raises BlockingIOError if another process holds it, other OSErrors where there are no such locks."""
+    if sys.platform != "win32":
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    else:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
 
 def refuse_links_outside(folder: Path, files: Iterable[Path]) -> None:

@@ -140,7 +140,8 @@ class StopRequest:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        heard = [each for each in (signal.SIGINT, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+        hangup = getattr(signal, "SIGHUP", signal.SIGINT)  # Windows lacks it
+        heard = [each for each in (signal.SIGINT, hangup) if signal.getsignal(each) != signal.SIG_IGN]
         self._before = {number: signal.signal(number, self._record) for number in (signal.SIGTERM, *heard)}
         return self
 

@@ -4,7 +4,6 @@ The result is cached under a key made of the content of the corpora, the tokeniz
 on the same data reuse it.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -26,7 +25,7 @@ from nmt.data.protection import PLACEHOLDERS
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
-from nmt.files import why_unwritable, write_json
+from nmt.files import lock, why_unwritable, write_json
 from nmt.messages import Say, counted, silent
 
 CACHE_FORMAT = 6
@@ -224,13 +223,13 @@ def _loaded(folder: Path, load: Callable[[Path], Content]) -> Content | None:
 @contextmanager
 def _locked(folder: Path, say: Say) -> Iterator[None]:
     """Lock an entry; wait while another process builds it. Only warn where locks are not supported."""
-    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
+    with folder.with_name(f".{folder.name}.lock").open("wb") as file:
         try:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(file)
             except BlockingIOError:
                 say(f"{folder}: another process is building it; waiting")
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                lock(file, wait=True)
         except OSError as error:
             say(f"{folder}: cannot be locked ({error.strerror}); let only one process at a time build it")
         yield

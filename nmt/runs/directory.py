@@ -12,7 +12,6 @@ RUN/confidence.json  confidence.png                  made by nmt-evaluate --cali
 ``config.yaml``, and a list of the changes made to it when training resumed, each with its update.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config, dump_config, load_run_config
 from nmt.errors import CheckpointError, ConfigError, of_key
-from nmt.files import read_json, refuse_links_outside, sync, why_unwritable, write_json, write_text
+from nmt.files import lock, read_json, refuse_links_outside, sync, why_unwritable, write_json, write_text
 from nmt.messages import Say
 from nmt.runs.checkpoints import Checkpoints
 
@@ -88,15 +87,14 @@ class RunDirectory(Checkpoints):
         """Hold the directory, which is made if necessary, against other training processes; only warn where the file
         system has no locks for directories.
 
-        The operating system releases the lock when the process ends, however it ends. Raises ConfigError if another
-        process holds the directory.
+        Raises ConfigError if another process holds the directory.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDONLY)
         with ExitStack() as stack:
-            stack.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                descriptor = os.open(self.path, os.O_RDONLY)  # not on Windows
+                stack.callback(os.close, descriptor)
+                lock(descriptor)
             except BlockingIOError:
                 other = f"output: another nmt-train is running in {self.path}"
                 raise ConfigError(f"{other}; let it finish, stop it, or name another --output") from None

@@ -75,7 +75,8 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         pairs = whole.validation_pairs[: config.training.validation.sentences]
         share = min(1.0, len(hardest.validation_pairs) / len(pairs))
         took = estimate(config.training, Extent.of(config.training, whole, 1), done, rate, validation, share)
-    say(Result(f"{took}; {peak_memory(device) / 1e9:.1f} GB of memory"))
+    memory = peak_memory(device)
+    say(Result(took + (f"; {memory / 1e9:.1f} GB of memory" if memory else "")))
     say(Result("dry run: everything that training needs is there and works; nothing was kept"))
 
 

@@ -4,7 +4,6 @@ Until the translation is finished, each output grows in a file OUTPUT.partial, a
 one says what it is made from.
 """
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nmt.errors import ConfigError
-from nmt.files import digest, read_json, sync, write_json
+from nmt.files import digest, lock, read_json, sync, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.searching import SearchOptions
 
@@ -53,7 +52,7 @@ def growing(
             files.append(path.open("ab+"))
             stack.callback(_close, files[-1])
         try:
-            fcntl.flock(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(files[0])
         except BlockingIOError:
             raise ConfigError(f"{paths[0]}: another process is writing it; choose another output") from None
         except OSError:  # a file system without locks

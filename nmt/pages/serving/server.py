@@ -74,7 +74,7 @@ def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[
     def stop(number: int, frame: FrameType | None) -> None:
         server.should_exit = True
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):  # Windows lacks it
         signal.signal(number, stop)
     ready()
     server.run(sockets=[listening])  # it raises the signal that it has handled once more, for ``stop``
