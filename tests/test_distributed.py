@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nmt.config import Config
 from nmt.data.dataset import prepare
-from nmt.errors import Stopped
+from nmt.errors import ConfigError, Stopped
 from nmt.messages import silent
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
@@ -228,6 +228,21 @@ def test_a_request_to_stop_reaches_all(folder: Path) -> None:
 
 
 # --- what does not work -----------------------------------------------------------------------------------------------
+
+
+def different(world: World, folder: str) -> str:
+    """The error of a run whose second process has another configuration."""
+    try:
+        train_run(exact(Path(folder), "refused", batch_tokens=100 - 50 * world.rank), world=world)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def test_a_run_of_different_processes_does_not_begin(folder: Path) -> None:
+    problem = f"training.batch_tokens: 100 in rank 0 on {HOST}, 50 in rank 1 on {HOST}\n"
+    assert all(error.startswith(problem) for error in run_processes(different, 2, str(folder)))
+    assert not (folder / "refused").exists()
 
 
 def killed_in_validation(world: World, folder: str) -> None:

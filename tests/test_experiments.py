@@ -275,6 +275,7 @@ def test_translations_are_those_of_what_they_were_made_from(finished: tuple[Path
 CHILD = """
 import os, signal, sys, time
 def main():
+    print("of the data", flush=True)
     print("began", *sys.argv[1:], flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     while not os.path.exists(sys.argv[1]):
@@ -300,10 +301,11 @@ def test_jobs_run_side_by_side_and_their_lines_are_labelled(module: str, tmp_pat
             gate.touch()  # only two at once can open it
 
     jobs = {label: (module, str(gate), code) for label, code in (("a", "0"), ("b", "3"), ("c", "0"))}
-    assert run_jobs(jobs, 2, say, lambda: None) == {"a": 0, "b": 3, "c": 0}
+    assert run_jobs(jobs, 2, say, lambda: None, {"of the data"}) == {"a": 0, "b": 3, "c": 0}
     assert {f"{label}: ended" for label in "abc"} < set(said) and f"a: began {gate} 0" in said
     began = [number for number, line in enumerate(said) if "began" in line]
     assert max(began) > said.index("a: ended") or max(began) > said.index("b: ended"), "the third had to wait"
+    assert not any("of the data" in line for line in said), "it was said before"
 
 
 def test_a_stop_is_passed_on_and_nothing_else_is_started(module: str, tmp_path: Path) -> None:

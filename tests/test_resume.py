@@ -141,6 +141,8 @@ def test_only_what_is_missing_or_differs_is_made_again(folder: Path, monkeypatch
     assert metrics(run.path)[:-2] == recorded[:-2], "training is not made again"
     assert [line["split"] for line in metrics(run.path)[-2:]] == ["average", "test"]
     train(finished, resume=True)
+    (run.folder("best") / "model.safetensors").write_bytes(b"damaged")
+    assert any("training continues without it" in line for line in train(finished, resume=True))
     assert run.test_scores.read_text() == scores
 
 
@@ -191,6 +193,20 @@ def test_a_crash_after_falling_back_loses_nothing(
         with pytest.raises(Crash):
             train(damaged, resume=True)
     assert "resumed after update 4" in train(damaged, resume=True)
+    assert differences(run.path, six) == []
+
+
+def test_damage_to_what_the_end_needs_is_seen_at_the_start(copied: tuple[Config, RunDirectory], six: Path) -> None:
+    """The best of the kept takes the place of ``best``; the tokenizer is written again."""
+    damaged, run = copied
+    kept = [f"update-{each['update']}" for each in run.training("last").state["kept"]]
+    for path in (run.checkpoints / "best" / "model.safetensors", run.tokenizer / "source.model"):
+        path.write_bytes(path.read_bytes()[:-1])
+    said = train(damaged, resume=True)
+    size = (run.checkpoints / kept[0] / "model.safetensors").stat().st_size
+    [line] = [line for line in said if "continues without it" in line]
+    assert line.startswith(f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file (")
+    assert line.endswith(f"; it has {size - 1:,} bytes); training continues without it")
     assert differences(run.path, six) == []
 
 

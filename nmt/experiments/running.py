@@ -1,24 +1,26 @@
 """An experiment from its plan to its table: the remaining work of each run, the processes that train side by side,
 translations, scores, figures."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from threading import Lock, Thread
 from typing import Any
 
 from nmt.data.dataset import corpus_sha256, prepare
+from nmt.data.report import table
 from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, NmtError, ProcessError
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
-from nmt.files import read_json
-from nmt.messages import Result, Say
+from nmt.files import read_json, write_json
+from nmt.messages import Result, Say, silent
 from nmt.model import build_model
 from nmt.runs import directory
 from nmt.runs.directory import RunDirectory
@@ -54,7 +56,7 @@ def run_experiment(
     """
     unfinished = remaining_runs(plan, say)
 
-    def train(wanted: Mapping[str, Flags], check_stop: CheckStop) -> None:
+    def train(wanted: Mapping[str, Flags], check_stop: CheckStop, said: Collection[str] = ()) -> None:
         started = {}
         for run in plan.runs:
             if run.label in wanted:
@@ -62,7 +64,7 @@ def run_experiment(
                 arguments = ("--config", plan.base, *settings, "--output", str(run.path), *wanted[run.label], *options)
                 started[run.label] = ("nmt.cli.train", *arguments)
         # trainings choose what to show: their lines are results
-        codes = run_jobs(started, jobs, lambda line: say(Result(line)), stop_signal)
+        codes = run_jobs(started, jobs, lambda line: say(Result(line)), stop_signal, said)
         check_stop()
         if failed := [f"{label}: nmt-train ended with {_end(code)}" for label, code in codes.items() if code]:
             raise ProcessError(*(f"{problem}; see its messages above" for problem in failed))
@@ -74,12 +76,10 @@ def run_experiment(
         trained, tests = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
         say(f"dry run: {trained}; all would translate {tests}; figures and tables would go to {plan.output}")
         return ""
-    for run in plan.runs:  # an error in the data of the last comes before the first is trained
-        if _is_new(run, unfinished):
-            prepare(run.config)
+    said = prepare_all(plan, unfinished, say)
     unfinished = with_precision(plan, unfinished, say)
     with stop_request as check_stop:
-        train(unfinished, check_stop)
+        train(unfinished, check_stop, said)
         translate_all(plan, say, check_stop)
         if draw:
             return draw_all(plan, say)
@@ -89,6 +89,7 @@ def run_experiment(
 
 
 def _end(code: int) -> str:
+    """Describe how a process ended, by its exit code."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
 
 
@@ -160,33 +161,58 @@ def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
 def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dict[str, Flags]:
     """Add the precision to the options of runs that leave it open, so that all compute in the same.
 
-    It is that of a run begun on the same hardware; else it is measured once. A run that is resumed keeps its own.
+    It is that of the runs that were begun on the same hardware; else it is measured once, and kept in the output
+    directory. A run that is resumed keeps its own.
     """
     options = dict(unfinished)
     left_open = [run for run in plan.runs if run.config.precision == "auto"]
     begun = {
         run.label: directory.read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)
     }
-    common: str | None = None
     for run in left_open:
-        if run.label in begun and run.label in unfinished:
-            options[run.label] += ("--set", f"precision={begun[run.label]['config']['precision']}")
-        elif run.label in unfinished:
-            common = common or _precision(run, begun.values(), say)
-            options[run.label] += ("--set", f"precision={common}")
+        if run.label in unfinished:
+            own = begun.get(run.label)
+            precision = own["config"]["precision"] if own else _precision(plan, run, list(begun.values()), say)
+            options[run.label] += ("--set", f"precision={precision}")
     return options
 
 
-def _precision(run: Run, manifests: Iterable[Mapping[str, Any]], say: Say) -> str:
-    """Return the precision in the first manifest of the hardware of a run; if there is none, measure it."""
-    machine = set_up(run.config)
-    for manifest in manifests:
-        if manifest.get("device") == name_of(machine.device):
-            return str(manifest["precision"])
-    prepared = prepare(run.config)
-    model = build_model(run.config.model, *prepared.tokenizers.sizes)
-    trial = Trial(model, run.config, prepared)
-    return format_of(choose_precision("auto", machine, {}, trial, say).precision)
+def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) -> str:
+    """Return the precision in the first record of the hardware of a run, that in the output directory coming last; if
+    there is none, measure it with this run, and write that record."""
+    config, path = run.config, plan.output / "precision.json"
+    machine = set_up(config)
+    device = name_of(machine.device)
+    for record in [*records, *([read_json(path)] if path.exists() else [])]:
+        if isinstance(record, dict) and record.get("device") == device:
+            return str(record["precision"])
+    prepared = prepare(config, silent)
+    model = build_model(config.model, *prepared.tokenizers.sizes)
+    trial = Trial(model, config, prepared)
+    precision = format_of(choose_precision("auto", machine, {}, trial, say).precision)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"device": device, "precision": precision})
+    return precision
+
+
+# --- the data ---------------------------------------------------------------------------------------------------------
+
+
+def prepare_all(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> set[str]:
+    """Prepare the data of the runs that begin anew, and say once what each of these runs would say about the same data;
+    return the lines that were said. Raises the errors of preparation."""
+    said = set[str]()
+
+    def say_once(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            say(text)
+
+    new = [run.config for run in plan.runs if _is_new(run, unfinished)]
+    keys = (json.dumps([each.data.model_dump(), each.tokenizer.model_dump(), each.training.start_from]) for each in new)
+    for config in dict(zip(keys, new, strict=True)).values():
+        say_once(table(prepare(config, say_once).report))
+    return {line for text in said for line in text.splitlines()}
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
@@ -208,9 +234,10 @@ def run_jobs(
     count: int,
     say: Say,
     stop_signal: Callable[[], int | None],
+    said: Collection[str] = (),
 ) -> dict[str, int]:
-    """Run up to ``count`` jobs at a time, and pass on the lines that they print; return the exit code of each that was
-    started.
+    """Run up to ``count`` jobs at a time, and pass on the lines that they print, except those that were ``said``
+    before; return the exit code of each that was started.
 
     A job is a process by its label, which begins each of its lines: a module that has ``main``, and its arguments.
     ``stop_signal`` gives the number of a signal when a stop was requested. The signal is sent to all jobs, no other is
@@ -221,8 +248,9 @@ def run_jobs(
     lock, stopped = Lock(), False
 
     def relay(label: str, line: str) -> None:
-        with lock:
-            say(f"{label}: {line}")
+        if line not in said:
+            with lock:
+                say(f"{label}: {line}")
 
     try:
         while waiting or running:

@@ -31,6 +31,9 @@ from nmt.runs.checkpoints import Checkpoints
 if TYPE_CHECKING:  # SentencePiece and NumPy are slow to import
     from nmt.data.tokenizer import Tokenizers
 
+MOST_FILES = 3
+"""The number of files that a message names."""
+
 
 class RunDirectory(Checkpoints):
     """The files of one run, by name: its checkpoints and all others."""
@@ -54,6 +57,12 @@ class RunDirectory(Checkpoints):
         """Whether a run was ever started here."""
         return self.config.exists() or self.checkpoints.exists()
 
+    @property
+    def foreign(self) -> list[str]:
+        """The names of visible files in the directory that belong to no run."""
+        known = {part.name for part in self._parts}
+        return sorted(path.name for path in self.path.glob("[!.]*") if path.name not in known)
+
     def create(
         self,
         config: Config,
@@ -66,6 +75,8 @@ class RunDirectory(Checkpoints):
         """Write every file that exists before the first update; the manifest has the ``facts``."""
         if overwrite:
             self.remove()
+        elif self.exists:  # another process has made it since the first check
+            raise existing_run_error(self)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self.tokenizer.mkdir(parents=True, exist_ok=True)
         write_text(self.config, dump_config(config))
@@ -130,10 +141,12 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
             f"output: {run.path} is not writable ({problem}); choose another directory or change its permissions"
         )
     run.refuse_links()
+    if not run.exists and run.foreign:
+        found = ", ".join(run.foreign[:MOST_FILES]) + (", ..." if len(run.foreign) > MOST_FILES else "")
+        raise ConfigError(f"output: {run.path} holds other files ({found}); name a new or empty directory")
     if run.exists and not (resume or overwrite):
         with run.locked(lambda _: None):  # do not suggest to replace a run that is in training
-            found = "a run; continue it with --resume, or" if run.has("last") else "a run without a checkpoint;"
-            raise ConfigError(f"output: {run.path} holds {found} replace it with --overwrite")
+            raise existing_run_error(run)
     if resume and not run.exists:
         raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
     if resume and not run.has("last"):
@@ -143,6 +156,13 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     else:
         refuse_other_parts(config)
     return run
+
+
+def existing_run_error(run: RunDirectory) -> ConfigError:
+    """Return the error that says how to go on where there is a run."""
+    if not run.has("last"):
+        return ConfigError(f"output: {run.path} holds a run without a checkpoint; replace it with --overwrite")
+    return ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
 
 
 # --- the configuration in the manifest, and changes of it -------------------------------------------------------------

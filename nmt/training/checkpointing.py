@@ -1,7 +1,7 @@
 """The run directory in training: created or opened to resume; which checkpoints are saved, kept, repaired, averaged."""
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
@@ -13,7 +13,8 @@ from nmt.config import Config, dump_config
 from nmt.config.schema import Training
 from nmt.data.batching import Position
 from nmt.data.dataset import PreparedData
-from nmt.errors import CheckpointError, ConfigError
+from nmt.data.tokenizer import Tokenizers
+from nmt.errors import CheckpointError, ConfigError, FileError
 from nmt.evaluation.metrics import format_values
 from nmt.files import write_json, write_text
 from nmt.messages import Caution, Say
@@ -25,7 +26,7 @@ from nmt.runs.log import cut_metrics, read_metrics
 from nmt.training.optimizer import load_moments, saved_moments
 from nmt.training.progress import Progress, ValidationResult
 from nmt.training.reports import Log
-from nmt.training.world import Machine, on_writer, share_tensors
+from nmt.training.world import Machine, World, on_writer, share_tensors
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,13 @@ class Checkpointing:
                 self.run.save(candidate.checkpoint, weights)
 
     def restore(self, checkpoint: str) -> Progress:
-        """Load the model, the optimizer and the random generators; return the progress, from which batches of another
-        size begin the epoch again. Raises CheckpointError, in all processes."""
+        """Load the model, the optimizer and the random generators, and repair the other checkpoints; return the
+        progress, from which batches of another size begin the epoch again. Raises CheckpointError, in all processes."""
         world, where = self.machine.world, str(self.run.checkpoints / checkpoint / "training.safetensors")
         weights = share_tensors(world, lambda: self.run.weights(checkpoint))
         tensors = share_tensors(world, lambda: self.run.training(checkpoint).tensors)
-        progress = Progress.from_json(on_writer(world, lambda: asdict(saved_progress(self.run, checkpoint))))
+        mended = on_writer(world, lambda: asdict(self.mend(checkpoint)))
+        progress = Progress.from_json(mended)
         load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         load_moments(self.optimizer, tensors)
@@ -92,6 +94,33 @@ class Checkpointing:
             raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
         if (batch_tokens := self.training.batch_tokens) != progress.batch_tokens:
             progress = replace(progress, position=Position(progress.position.epoch), batch_tokens=batch_tokens)
+        return progress
+
+    def mend(self, checkpoint: str) -> Progress:
+        """Forget the checkpoints beside this one that are damaged: the best undamaged candidate replaces ``best``, or
+        else the next validation makes one. Return the progress, which may no longer have a best.
+
+        Raises CheckpointError if nothing can replace the ``best`` of a finished run.
+        """
+        progress = saved_progress(self.run, checkpoint)
+        damaged: dict[str, Sequence[str]] = {}
+        for name in [*(["best"] if progress.best is not None else []), *self._candidates(progress)]:
+            try:
+                self.run.weights(name)
+            except FileError as error:
+                damaged[name] = error.problems
+                self.log.say(f"{error.problems[0]}; training continues without it")
+                if name != "best":
+                    self.run.delete(name)
+        if "best" in damaged:
+            others = self._candidates(progress)
+            if others:
+                self.run.save("best", self.run.weights(others[0]))
+            elif progress.finished(self.training):
+                raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
+            else:
+                progress = replace(progress, best=None)
+        self.run.keep({each.checkpoint for each in progress.kept})
         return progress
 
     def average_best(self, progress: Progress, validate: Callable[[], ValidationResult]) -> None:
@@ -142,7 +171,24 @@ def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dic
     }
 
 
-def reopen_run(run: RunDirectory, config: Config, facts: Mapping[str, Any], say: Say) -> tuple[int, bool]:
+def refuse_unequal(world: World, facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError, in all processes, that lists what differs between the facts of two."""
+    mine = directory.flat(facts)
+    (first, first_host), *others = world.gather([mine, platform.node()])
+    differences = [
+        f"{key.removeprefix('config.')}: {directory.as_yaml(first.get(key))} in rank 0 on {first_host}, "
+        f"{directory.as_yaml(other.get(key))} in rank {rank} on {host}"
+        for rank, (other, host) in enumerate(others, 1)
+        for key in sorted(first.keys() | other.keys())
+        if first.get(key) != other.get(key)
+    ]
+    if differences:
+        raise ConfigError(*differences, "all processes of a run need the same configuration, versions and files")
+
+
+def reopen_run(
+    run: RunDirectory, config: Config, tokenizers: Tokenizers, facts: Mapping[str, Any], say: Say
+) -> tuple[int, bool]:
     """Repair the directory of a run that continues; return the updates made, and whether nothing is left to do."""
     before, processes = directory.read_manifest(run), facts["processes"]
     whole, progress = resumed_progress(run, config.training.updates, facts, say)
@@ -153,6 +199,11 @@ def reopen_run(run: RunDirectory, config: Config, facts: Mapping[str, Any], say:
     if whole == "previous":
         run.fall_back()
     finished = is_finished(run, config, progress)
+    if finished:
+        try:
+            run.weights("best")
+        except FileError:  # it is replaced, and the results are made again
+            finished = False
     if not finished:
         for path in (run.metrics, run.samples):  # later lines, and results that are made again
             cut_metrics(path, {"train": progress.update, "validation": progress.validated})
@@ -162,6 +213,7 @@ def reopen_run(run: RunDirectory, config: Config, facts: Mapping[str, Any], say:
     changes = before["changes"] + [asdict(each) for each in new]
     write_text(run.config, dump_config(config))  # first: a crash before the next line leaves a change to be recorded
     write_json(run.manifest, before | {"config": facts["config"], "changes": changes})
+    tokenizers.save(run.tokenizer)  # the same, in case a file was damaged
     return progress.update, finished
 
 

@@ -19,7 +19,7 @@ from nmt.runs.checkpoints import load_weights
 from nmt.runs.directory import RunDirectory, read_manifest, run_directory
 from nmt.runs.loading import start
 from nmt.runs.log import best_validation, read_metrics
-from nmt.training.checkpointing import facts_of, reopen_run
+from nmt.training.checkpointing import facts_of, refuse_unequal, reopen_run
 from nmt.training.reports import Log, summary
 from nmt.training.trainer import Trainer
 from nmt.training.trial import Trial, choose_kernels, choose_precision
@@ -96,6 +96,7 @@ def train_on(
     """Train on prepared data, as :func:`train`; return the trainer, None if the run was finished before."""
     world = machine.world
     facts = facts_of(config, prepared, measures.bleu_tokenizer)
+    refuse_unequal(world, facts)
     begun = on_writer(world, lambda: read_manifest(run)) if resume else {}
     torch.manual_seed(config.seed)
     model = build_model(config.model, *prepared.tokenizers.sizes)
@@ -111,7 +112,7 @@ def train_on(
         check_stop = stack.enter_context(stop_request)
         facts |= machine.facts
         if resume:
-            update, finished = on_writer(world, partial(reopen_run, run, config, facts, say))
+            update, finished = on_writer(world, partial(reopen_run, run, config, prepared.tokenizers, facts, say))
             if finished:
                 done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
                 say(f"{run.path}: {done}")

@@ -5,10 +5,12 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from nmt.cli import report, translate
+from nmt.errors import ConfigError
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot
 from tests.small_run import metrics, options
@@ -46,6 +48,8 @@ def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run:
     assert refused(train("--output", run)) == [
         f"output: {run} holds a run; continue it with --resume, or replace it with --overwrite"
     ]
+    with pytest.raises(ConfigError, match="holds a run; "):  # which another process has made meanwhile
+        RunDirectory(run).create(*[Mock()] * 4)
     assert snapshot(run) == before
 
 
@@ -80,6 +84,15 @@ def test_a_mistake_costs_no_run(train: Train, run: Path, mistake: str, said: str
     before = snapshot(run)
     assert said in refused(train("--output", run, "--overwrite", "--set", mistake))[-1]
     assert snapshot(run) == before
+
+
+@pytest.mark.parametrize("how", [[], ["--overwrite"]])
+def test_a_directory_of_other_files_is_no_place_for_a_run(train: Train, tmp_path: Path, how: list[str]) -> None:
+    for name in ("thesis.tex", "b", "c", "d"):
+        (tmp_path / name).write_text("mine")
+    [line] = refused(train("--output", tmp_path, *how))
+    assert line == f"output: {tmp_path} holds other files (b, c, d, ...); name a new or empty directory"
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, run: Path) -> None:

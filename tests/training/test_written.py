@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -15,11 +16,13 @@ from nmt import fast
 from nmt.config import Config
 from nmt.data.corpus import read_lines
 from nmt.device import resolve_device
+from nmt.errors import CheckpointError
 from nmt.evaluation.alignment import alignment_report, read_gold
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.log import last_progress
 from nmt.training.progress import Candidate
+from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from nmt.translation.forced import word_attention
 from nmt.translation.searching import SearchOptions
@@ -159,3 +162,25 @@ def test_what_a_killed_training_left_over_goes_with_the_next_save(make: Make) ->
     trainer.checkpointing.run.save("update-9", trainer.model.state_dict())
     trainer.save()
     assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == ["last", "update-9"]
+
+
+def damaged_best(make: Make, said: list[str], **progress: Any) -> Trainer:
+    """At update 4 of 6, with nothing kept beside ``last`` and a ``best`` that is cut short."""
+    trainer = make(said, updates=6)
+    found = {"update": 4, "best": Candidate(2, (1.0, 0.0)), "kept": (Candidate(2, (1.0, 0.0)),), **progress}
+    trainer.progress = replace(trainer.progress, **found)
+    trainer.checkpointing.run.save("best", {"a": torch.zeros(1)})
+    trainer.save()
+    (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
+    return trainer
+
+
+def test_a_damaged_best_is_made_anew(make: Make) -> None:
+    said: list[str] = []
+    trainer = damaged_best(make, said)
+    trainer.progress = trainer.checkpointing.mend("last")
+    assert trainer.progress.best is None
+    assert said[-1].endswith("; training continues without it")
+    trainer = damaged_best(make, said, update=6)
+    with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
+        trainer.progress = trainer.checkpointing.mend("last")
