@@ -377,3 +377,10 @@ def test_a_dry_run_keeps_nothing_and_a_failure_is_reported(tmp_path: Path, capsy
     assert "none: nmt-train ended with code 2; see its messages above" in said
     assert main(["--config", str(path), "--only", "none", "--set", "training.clip=2.0"]) == 0
     assert load_run_config(tmp_path / "out/none").training.clip == 2.0
+
+
+def test_an_experiment_is_one_process(monkeypatch: pytest.MonkeyPatch, refused: Callable[..., str]) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    said = refused(main, "--config", "configs/experiments/demo.yaml")
+    assert "nmt-experiment: rank 1: error: nmt-experiment starts processes of its own" in said

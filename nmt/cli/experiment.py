@@ -1,5 +1,6 @@
 """nmt-experiment: systems x seeds x test sets from one YAML file."""
 
+import os
 from dataclasses import replace
 from typing import Annotated
 
@@ -8,7 +9,7 @@ from pydantic import Field
 from nmt.cli.command import Command
 from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say, verbosity_options
-from nmt.errors import Stopped
+from nmt.errors import ConfigError, Stopped
 from nmt.experiments.plan import load_experiment, make_plan, readable_tests
 from nmt.messages import Result
 
@@ -42,6 +43,8 @@ def experiment(
       nmt-experiment --config configs/experiments/demo.yaml --dry-run
       nmt-experiment --config configs/experiments/europarl.yaml --only rnnsearch-50:1
     """
+    if os.environ.get("WORLD_SIZE", "1") != "1":  # set by torchrun
+        raise ConfigError("nmt-experiment starts processes of its own (--jobs); start it without torchrun")
     described = load_experiment(config, base=base, output=output, jobs=jobs)
     plan = make_plan(described, config, set or [])
     if only:

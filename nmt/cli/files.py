@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 def require_run(path: str) -> None:
-    """Raise CheckpointError, ConfigError or FileError for a run directory that cannot translate, as far as that shows
-    without PyTorch."""
+    """Raise the error of a run directory that cannot translate, as far as that shows without PyTorch."""
     load_run_config(path)
     checkpoints = Path(path, "checkpoints")
     if not any("best" in each.name for each in checkpoints.glob("*")):

@@ -169,6 +169,10 @@ def _parts(mix: Mix, report: dict[str, Any]) -> list[tuple[int, int]]:
     """The pairs of each corpus of a mix, and those that an epoch reads, which are added to the report."""
     for name, part in report["corpora"].items():
         part["pairs_in_epoch"] = round(mix.mix[name] * part["kept"])
+        if not part["pairs_in_epoch"]:
+            raise DataError(
+                f"data.train.mix.{name}: leaves no pair of {part['kept']:,}; use more, or leave the corpus out"
+            )
     parts = [(part["kept"], part["pairs_in_epoch"]) for part in report["corpora"].values()]
     report["splits"]["train"]["pairs_in_epoch"] = sum(count for _, count in parts)
     return parts

@@ -177,8 +177,7 @@ def _sentence_chrf(hypothesis: str, reference: str, tokenizer: BleuTokenizer) ->
 
 
 def _alignment_error_rate(evidence: Evidence) -> Score | None:
-    """How far the attention differs from word links that people drew: the alignment error rate (Och & Ney 2003); 0 is
-    perfect."""
+    """The alignment error rate of the attention against word links that people drew (Och & Ney 2003); 0 is perfect."""
     return None if evidence.alignment_error_rate is None else Score(evidence.alignment_error_rate)
 
 

@@ -27,8 +27,7 @@ class Network(Protocol):
 
     @property
     def recordable(self) -> bool:
-        """Whether a CUDA graph may repeat it: all batches of a shape take the same operations, none of which waits for
-        the GPU."""
+        """Whether a CUDA graph may repeat it: all batches of a shape take the same operations, without waits."""
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """Read the source: (B, S) ids, lengths (B,) real tokens of each -> memory of B sentences."""

@@ -31,9 +31,6 @@ from nmt.runs.checkpoints import Checkpoints
 if TYPE_CHECKING:  # SentencePiece and NumPy are slow to import
     from nmt.data.tokenizer import Tokenizers
 
-MOST_FILES = 3
-"""The number of files that a message names."""
-
 
 class RunDirectory(Checkpoints):
     """The files of one run, by name: its checkpoints and all others."""
@@ -142,8 +139,8 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
         )
     run.refuse_links()
     if not run.exists and run.foreign:
-        found = ", ".join(run.foreign[:MOST_FILES]) + (", ..." if len(run.foreign) > MOST_FILES else "")
-        raise ConfigError(f"output: {run.path} holds other files ({found}); name a new or empty directory")
+        found = f"other files, among them {run.foreign[0]}"
+        raise ConfigError(f"output: {run.path} holds {found}; name a new or empty directory")
     if run.exists and not (resume or overwrite):
         with run.locked(lambda _: None):  # do not suggest to replace a run that is in training
             raise existing_run_error(run)

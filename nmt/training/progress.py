@@ -203,8 +203,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Extent:
-    """The length of a run: exact if every epoch reads the same text; an estimate with sampled segmentations or a mix
-    of corpora."""
+    """The length of a run: an estimate if epochs differ, as with sampled segmentations or a mix of corpora."""
 
     batches: int
     """Batches of an epoch."""

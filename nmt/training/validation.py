@@ -46,8 +46,7 @@ class Measures:
 
     @classmethod
     def of(cls, config: Config) -> Self:
-        """Read them. Raises ConfigError for an unknown metric or a tokenizer that is not installed, DataError for
-        unusable links."""
+        """Read them. Raises ConfigError for a metric or tokenizer that is not there, DataError for unusable links."""
         metric_of(config.training.validation.metric)
         return cls(tokenizer_of_run(config), gold_pairs(config.evaluation.gold))
 
@@ -72,6 +71,9 @@ class Validator:
         self.options = SearchOptions.from_config(decoding, beam_size=self.validation.beam_size)
         self.filmed = list(islice(filter(self._is_short, self.pairs), FILMED))
         self.log, self.machine, self.world = log, machine, machine.world
+        if cut := int((np.maximum(*lengths) > self.most).sum()):
+            long = f"{cut:,} of {len(self.corpus):,} pairs are longer than decoding.max_source"
+            log.say(f"validation set: {long}; only their first {self.most} pieces are read")
 
     def __call__(self, update: int, *, samples: bool = True, check_stop: CheckStop = never_stop) -> ValidationResult:
         """Measure; with ``samples``, log the first translations, and film. A model whose weights are not finite cannot
@@ -122,8 +124,12 @@ class Validator:
         """The negative log-likelihood and the real target tokens of each batch of a plan."""
         for rows in counted(plan, "validation: loss", len(plan), "batches"):
             check_stop()
-            sources, targets = ([row[: self.most] for row in side] for side in self.corpus.rows(rows))
-            batch = collate(sources, targets, self.specials).to(self.machine.device)
+            sources, targets = self.corpus.rows(rows)
+            batch = collate([row[: self.most] for row in sources], [row[: self.most] for row in targets], self.specials)
+            for place, target in enumerate(targets):
+                if len(target) > self.most:
+                    batch.target_output[place, self.most] = int(target[self.most])  # it does not end here
+            batch = batch.to(self.machine.device)
             memory = self.network.encode(batch.source, batch.source_lengths)
             readouts, _ = self.network.unroll(batch.target_input, memory)
             _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)

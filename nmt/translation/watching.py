@@ -36,8 +36,7 @@ TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 
 def sentences(line: str, protection: Protection) -> list[str]:
-    """Split a line outside spans into sentences, each with the white space behind it and the tag of the line; a small
-    letter begins none."""
+    """Split a line outside spans into sentences, each with the white space behind it and the tag of the line."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
     ends = sorted(found - protection.inside(line))
     tag = next((f"{each} " for each in protection.tags if line.startswith(each)), "")

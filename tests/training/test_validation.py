@@ -81,14 +81,20 @@ def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str, label: 
 
 
 def test_the_validation_loss_reads_no_more_of_a_pair_than_decoding(make: Make) -> None:
-    trainer = make(sections={"decoding": {"max_source": 2}})
+    said: list[str] = []
+    trainer = make(said, sections={"decoding": {"max_source": 2}})
     sources, targets = trainer.prepared.validation.rows(range(20))
     assert max(map(len, sources)) > 2
     cut = collate([row[:2] for row in sources], [row[:2] for row in targets], trainer.specials)
+    for place, target in enumerate(targets):
+        cut.target_output[place, len(target[:2])] = target[2] if len(target) > 2 else trainer.specials.target_eos
     with torch.inference_mode():
         logits, _ = trainer.model.eval()(cut.source, cut.source_lengths, cut.target_input)
     expected = -logits.log_softmax(-1).gather(2, cut.target_output.unsqueeze(2)).squeeze(2)[cut.target_mask].mean()
     assert trainer.validator.loss() == pytest.approx(expected.item())
+    longer = sum(len(row) > 2 for row in sources)
+    read = "only their first 2 pieces are read"
+    assert said == [f"validation set: {longer} of 20 pairs are longer than decoding.max_source; {read}"]
 
 
 def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> None:
