@@ -33,7 +33,7 @@ def cores() -> int:
 def time_limit(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> float | None:
     """Return the cores' worth of time that Linux's control groups allow this process; None without a limit.
 
-    A container with ``--cpus 2.5`` has a limit of 2.5. Those of the groups around the process's count, too (version 2).
+    A container with ``--cpus 2.5`` has a limit of 2.5. Limits of enclosing groups count, too (version 2).
     """
     limits = []
     for line in _text(membership).splitlines():

@@ -83,7 +83,8 @@ def measure(
         json: also write the figures into this file
 
     examples:
-      nmt-experiment --config configs/experiments/rough.yaml
+      nmt-experiment --config configs/experiments/rough.yaml --only plain:1
+      nmt-experiment --config configs/experiments/rough.yaml --only longer rough more-typos
       python scripts/own_text.py --rough runs/rough --json docs/figures/own_text.json
       nmt-evaluate --model runs/rough/plain/seed-1 --calibrate --source data/downloads/multi30k/val.en
         --reference data/downloads/multi30k/val.de
