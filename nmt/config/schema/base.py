@@ -32,7 +32,8 @@ NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
 LARGEST_VOCABULARY = 250_000
 """Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
-Beam = Annotated[int, Field(ge=1, le=1000)]
+LARGEST_BEAM = 1000
+Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=1 << 24)]
 LengthPenalty = Annotated[float, Field(ge=0, le=10)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 
-from nmt.config import Config
+from nmt.config import Config, schema
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.files import write_bytes
@@ -88,7 +88,8 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
         "reverse_source": config.data.reverse_source,
         "shared": tokenizers.source is tokenizers.target,
         "model": config.model.model_dump(include={"encoder", "decoder", "attention"}),
-        "decoding": config.decoding.model_dump(exclude={"batch_tokens", "to"}) | {"more_pieces": MORE_PIECES},
+        "decoding": config.decoding.model_dump(exclude={"batch_tokens", "to"})
+        | {"more_pieces": MORE_PIECES, "largest_beam": schema.LARGEST_BEAM},
         "tags": list(tokenizers.tags.items()),
         "to": None if tokenizers.to is None else tokenizers.source.piece_id(tokenizers.to),
     }

@@ -5,9 +5,6 @@ import { Tokenizer } from "./pieces.js";
 import { likeliest, path, score, search } from "./search.js";
 import { decompressed, readSafetensors } from "./weights.js";
 
-/** Hypotheses of the largest beam, as in nmt/config/schema. */
-const MOST = 1000;
-
 /**
  * @typedef {import("./search.js").Hypothesis} Hypothesis
  *
@@ -21,6 +18,7 @@ const MOST = 1000;
  *
  * @typedef {object} Decoding
  * @property {number} beam_size
+ * @property {number} largest_beam hypotheses that it may have
  * @property {number} length_penalty
  * @property {number} max_source
  * @property {number} max_length_factor
@@ -119,8 +117,8 @@ export class Translator {
     const { decoding } = this.config;
     const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty } = options;
     const { prefix = [], candidates = 0, weights, watch } = options;
-    if (!Number.isInteger(beam) || beam < 1 || beam > MOST)
-      throw new RangeError(`beam: ${beam}; must be a whole number from 1 to ${MOST}`);
+    if (!Number.isInteger(beam) || beam < 1 || beam > decoding.largest_beam)
+      throw new RangeError(`beam: ${beam}; must be a whole number from 1 to ${decoding.largest_beam}`);
     const { ids, cut } = this.read(text);
     if (!ids.length) {
       const none = { text: "", pieces: [], sourcePieces: [], candidates: [], probabilities: [] };
