@@ -33,7 +33,7 @@ from nmt.translation.translator import Translator
 from tests.small_translator import LINES, network, save_run, translator_of
 
 LIMITS = Limits(arrival=5.0, seconds=10.0)
-ABOUT = {"model": "tiny", "source_language": "low", "target_language": "up"}
+ABOUT = {"model": "tiny", "source_language": "low-v2", "target_language": "up"}
 HEAD = b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -379,7 +379,7 @@ def test_what_was_accepted_is_answered_before_the_server_stops() -> None:
             replies = [pool.submit(client.translate, {"text": "0"})]
             assert translate.begun.acquire(timeout=20)
             replies += [pool.submit(client.translate, {"text": f"{i}"}) for i in range(1, 6)]
-            health = {"status": "ok", "model": "tiny", "source_language": "low", "target_language": "up", "waiting": 5}
+            health = {"status": "ok", **ABOUT, "waiting": 5}
             until(lambda: client.ask("GET", "/health").content == health)
             client.server.should_exit = True
             time.sleep(0.3)

@@ -71,7 +71,7 @@ def test_what_is_typed_is_translated_and_its_attention_shown(page: Page) -> None
     assert seen(page, ".heat thead th") == ["one", "two"] and seen(page, ".heat tbody th") == ["ONE", "TWO"]
     assert page.text(".weights") == "ONE attends to one 1.00"
     assert seen(page, ".candidates bdi") == ["ONE", "<b>"] and seen(page, ".candidates .count") == ["0.750", "0.250"]
-    assert page.text("#model") == "low to up, system tiny"
+    assert page.text("#model") == "low-v2 to up, system tiny", "whatever a run calls its languages"
     painted = page.each(".heat tbody td", "getComputedStyle(node).backgroundColor")
     assert painted[0] == painted[3] != painted[1] == painted[2]
     page.js("document.querySelector('input[value=pieces]').click()")
@@ -104,6 +104,26 @@ def test_only_changed_lines_are_translated_again(page: Page) -> None:
         page.until(script, lines)
     assert [json.loads(each)["text"] for each in page.js("return asked")][-1:] == ["ones"]
     assert len(page.js("return asked.filter((each) => each.includes('two'))")) == 1
+
+
+def test_lines_that_are_too_many_are_left_out_and_announced(page: Page) -> None:
+    page.js(
+        "const [s] = arguments; s.value = 'a\\n'.repeat(101); s.dispatchEvent(new Event('input'))", page.find("#source")
+    )
+    until(lambda: len(seen(page, "#target button")) == 100)
+    assert page.text("#status") == "Only the first 100 lines are translated."
+    until(lambda: page.text("p[role=status]") == "A  Only the first 100 lines are translated.")
+
+
+def test_a_server_that_does_not_answer_is_announced(page: Page) -> None:
+    block = {"urls": ["*/health"]}
+    page.driver.execute_cdp_cmd("Network.setBlockedURLs", block)
+    try:
+        page.driver.refresh()
+        until(lambda: page.texts("[role=alert]") == ["The server does not answer."])
+    finally:
+        page.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    page.console()  # which tells of the request, too
 
 
 def test_the_page_by_keyboard_alone(page: Page) -> None:

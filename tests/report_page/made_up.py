@@ -150,7 +150,7 @@ def fake_report() -> Report:
     return Report(
         title="The <demo> & its systems",
         made={"date": "2026-11-22", "toolkit": "0.1.0", "command": "nmt-report runs/demo --output report.html"},
-        languages=Languages("en", "fr", False, "words", "words"),
+        languages=Languages("en", "demo-1", False, "words", "words"),
         metrics=[METRICS[name] for name in ("perplexity", "bleu", "chrf", "aer")],
         score="BLEU",
         systems=[facts(name, sentences) for name in names],

@@ -1,10 +1,11 @@
 // The page of a server, which translates what is typed here.
 
-import { byId, langsOf } from "../web/parts/dom.js";
+import { byId, element, langsOf } from "../web/parts/dom.js";
 import { linesPage } from "../web/parts/lines.js";
 import { wellFormed } from "../web/parts/numbers.js";
 
 const PAUSE = 250; // milliseconds without a key before a request
+const MOST = 100; // lines: each is a request
 const SILENT = "The server does not answer.";
 
 /** @param {string} path @param {RequestInit} [request] */
@@ -26,12 +27,12 @@ async function translate(line, signal) {
 
 /** @type {Langs} */
 const langs = {};
-byId("page").append(...linesPage(translate, PAUSE, langs));
+byId("page").append(...linesPage(translate, PAUSE, langs, MOST));
 byId("source").focus();
 ask("health").then(
   ({ source_language: from, target_language: to, model }) => {
     byId("source").lang = Object.assign(langs, langsOf(from, to)).source ?? "";
     byId("model").textContent = `${from} to ${to}, system ${model}`;
   },
-  (error) => (byId("status").textContent = error.message),
+  (error) => byId("status").replaceChildren(element("span", { role: "alert" }, error.message)),
 );

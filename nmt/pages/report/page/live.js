@@ -8,6 +8,7 @@ import {
   element,
   field,
   labelled,
+  plainText,
   refill,
   segments,
   unitSwitch,
@@ -209,7 +210,7 @@ export function livePanel(report, go) {
       names.flatMap((name) => rows(name, request, plain)),
     );
     problem.textContent = blank ? "Type a sentence." : (found?.problem ?? cutNote(found?.reading));
-    spoken.say([problem.textContent, found?.reading?.text].join(" ").trim());
+    spoken.say(problem.textContent, " ", plainText(found?.reading?.text ?? "", report.langs.target));
     if (blank || found?.problem || !live.length) {
       below.hidden = true;
       return;

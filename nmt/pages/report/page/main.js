@@ -19,6 +19,8 @@ async function start() {
   /** @type {ReportData} */
   const report = await unpacked("data").json();
   report.langs = langsOf(report.languages.source, report.languages.target);
+  const { source, target: written } = report.langs;
+  for (const node of all("main [lang]")) if (![source, written].includes(node.lang)) node.lang = "";
   const [sections, links] = [all("main > section"), all("nav a")]; // in the same order
   const names = links.map(({ dataset }) => String(dataset.panel));
   /** @type {Record<string, Panel>} */

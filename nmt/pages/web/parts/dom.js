@@ -151,25 +151,33 @@ export function plainText(text, lang) {
   return element("span", { dir: "auto", lang }, text);
 }
 
-/** Languages as values of `lang`, which are for codes that browsers know. @param {string} source @param {string} target @returns {Langs} */
+/** The languages whose codes browsers know, for the attribute `lang`. @param {string} source @param {string} target @returns {Langs} */
 export function langsOf(source, target) {
   const names = new Intl.DisplayNames("en", { type: "language", fallback: "none" });
-  const known = (/** @type {string} */ code) => /^[a-z]{2,3}(-[a-z0-9]+)*$/i.test(code) && names.of(code);
-  return { source: known(source) ? source : undefined, target: known(target) ? target : undefined };
+  const known = (/** @type {string} */ code) => {
+    try {
+      return names.of(code) && code;
+    } catch {
+      return undefined; // a configuration may name a language by any text
+    }
+  };
+  return { source: known(source), target: known(target) };
 }
 
 const REST = 1000; // milliseconds
 
-/** What screen readers read out once nothing else has been said for a while: {node, say(text)}. */
+/** A hidden live region for screen readers: {node, say(...parts)}. It reads out the last text after a pause without another. */
 export function announcer() {
   const node = element("p", { class: "unseen", role: "status" });
   let timer = 0;
   return {
     node,
-    /** @param {string} text */
-    say(text) {
+    /** @param {...any} parts texts, and elements where these have a language of their own */
+    say(...parts) {
       clearTimeout(timer);
-      if (text !== node.textContent) timer = setTimeout(() => (node.textContent = text), REST);
+      const next = element("p", {}, parts);
+      if (next.textContent !== node.textContent)
+        timer = setTimeout(() => node.replaceChildren(...next.childNodes), REST);
     },
   };
 }

@@ -1,6 +1,6 @@
 // Text to type, a sentence on each line; its translations; and one of them step by step.
 
-import { announcer, element, field, labelled, unitSwitch } from "./dom.js";
+import { announcer, element, field, labelled, plainText, unitSwitch } from "./dom.js";
 import { modelOf, readingOf, stepIn, unitOf } from "./model.js";
 import { translationView } from "./view.js";
 
@@ -15,8 +15,9 @@ const NONE = { text: "", sourcePieces: [], pieces: [], candidates: [], probabili
  * @param {(line: string, signal: AbortSignal) => Promise<Line>} translate
  * @param {number} pause
  * @param {Langs} langs read whenever something is drawn
+ * @param {number} most lines that are translated; others are left out
  */
-export function linesPage(translate, pause, langs) {
+export function linesPage(translate, pause, langs, most = Infinity) {
   /** Translations by source line: only changed lines are translated again. @type {Map<string, Line>} */
   const known = new Map();
   /** @type {Line[]} */
@@ -44,7 +45,9 @@ export function linesPage(translate, pause, langs) {
     running.abort();
     running = new AbortController();
     const { signal } = running;
-    const lines = source.value.trim() ? source.value.split("\n") : [];
+    const every = source.value.trim() ? source.value.split("\n") : [];
+    const lines = every.slice(0, most);
+    const left = lines.length < every.length ? `Only the first ${most} lines are translated.` : "";
     const line = source.value.slice(0, source.selectionStart).split("\n").length - 1; // the one with the cursor
     state.textContent = lines.length ? "translating …" : EMPTY;
     const asked = [...new Set(lines)].map(async (each) => /** @type {const} */ ([each, await answer(each, signal)]));
@@ -52,11 +55,11 @@ export function linesPage(translate, pause, langs) {
     if (signal.aborted) return;
     for (const each of known.keys()) if (!answers.has(each)) known.delete(each);
     translations = lines.map((each) => answers.get(each) ?? NONE);
-    state.textContent = lines.length ? "" : EMPTY;
+    state.textContent = lines.length ? left : EMPTY;
     target.replaceChildren(...translations.map(row));
     choose({ line: Math.min(line, Math.max(lines.length - 1, 0)), step: 0 });
     const { text = "", warning = "" } = translations[chosen.line] ?? {};
-    spoken.say(`${text} ${warning}`);
+    spoken.say(plainText(text, langs.target), ` ${warning} ${left}`);
   }
 
   /** The translation of a line, or an empty one with a warning that says why. @param {string} line @param {AbortSignal} signal */
