@@ -102,10 +102,11 @@ def test_a_weight_is_given_and_taken_back(page: Page, live: Path) -> None:
     expected = [*rest[:2], 0.96, *rest[3:]]
     np.testing.assert_allclose(painted(page, len(page.all(f"{PANEL} .heat tbody tr")))[1], expected, atol=2e-3)
     assert "changed" in texts(page)
-    page.js(f"document.querySelector('{PANEL} .changes button').click()")
+    page.js(f"document.querySelector('{PANEL} .clamp button:last-of-type').click()")  # the network's own
     page.until("return !location.hash.includes('clamps')")
     settled(page)
     np.testing.assert_array_equal(painted(page, 5), before)
+    assert page.text(f"{PANEL} .clamp .slider strong") == f"{before[1, 2]:.2f}"
     assert page.text(f"{PANEL} .translations") in whole
 
 

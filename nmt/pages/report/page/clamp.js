@@ -28,6 +28,7 @@ export function weightsView(go) {
   const even = button("Even out the step", () => setRows((row) => row.map(() => 1 / row.length)));
   const release = button("The network’s own", () => {
     weight.control.focus(); // the button will be disabled, and would lose the focus
+    held.cell = "";
     setRows(() => null);
   });
   const none = element("p", { class: "hint" }, "This system has no attention: every step sees the same vector.");
@@ -93,7 +94,7 @@ export function weightsView(go) {
         " attends to ",
         element("bdi", { class: "word", lang: next.langs.source }, next.columns[column]),
       );
-      if (document.activeElement !== weight.control) weight.set(row[column]);
+      if (document.activeElement !== weight.control || !held.cell) weight.set(row[column]);
       heat.pick(next.step, column);
       release.disabled = !placesOf(next).some((each) => next.held?.has(each));
     },

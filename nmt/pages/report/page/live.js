@@ -204,7 +204,8 @@ export function livePanel(report, go) {
     const found = answers.get(requestKey(request));
     const blank = !source().trim() || found?.reading?.chosen.length === 0; // a text of invisible characters
     const plain = answers.get(requestKey(free(request.system)))?.reading;
-    note.textContent = `On the right the log-probability. Underlined words differ from those of ${request.system}.`;
+    const legend = `On the right the log-probability. Underlined words differ from those of ${request.system}.`;
+    note.textContent = blank ? "" : legend;
     refill(
       list,
       names.flatMap((name) => rows(name, request, plain)),
@@ -213,6 +214,7 @@ export function livePanel(report, go) {
     spoken.say(problem.textContent, " ", plainText(found?.reading?.text ?? "", report.langs.target));
     if (blank || found?.problem || !live.length) {
       below.hidden = true;
+      refill(changes, []);
       return;
     }
     const isOther = read !== request.text || model?.system !== request.system;

@@ -73,10 +73,13 @@ export function heatMap({ point, leave, choose }) {
     rows.forEach((line, row) => line.classList.toggle("held", held[row]));
   }
 
-  /** Mark the cell that is chosen. @param {number} row @param {number} column */
+  /** Mark the cell that is chosen, one of those drawn. @param {number} row @param {number} column */
   function pick(row, column) {
-    for (const cell of grid.querySelectorAll(".picked")) cell.classList.remove("picked");
-    cells[row]?.[column]?.classList.add("picked");
+    for (const cell of cells.flat()) {
+      const picked = cell === cells[row][column];
+      cell.classList.toggle("picked", picked);
+      cell.tabIndex = picked ? 0 : -1; // Tab leads to it
+    }
   }
 
   /** The row and the column of what an event is about, or null. @param {Event} event */
