@@ -29,8 +29,7 @@ def weight_and_bias(layer: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 class RecurrentStep:
-    """One step of a layer that nothing shares its product with; ``inputs`` and ``linear`` make the layers that read its
-    input and its state."""
+    """One step of a layer with products of its own; ``inputs`` and ``linear`` make those of its input and its state."""
 
     def __init__(self, input_gates: nn.Linear, cell: Cell, inputs: MakeLinear, linear: MakeLinear) -> None:
         self.cell = cell
