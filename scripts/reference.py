@@ -385,9 +385,8 @@ def languages() -> str:
 
 
 def _mean(scores: Sequence[float]) -> str:
-    """The mean over seeds, with the lowest and the highest."""
-    mean = f"{sum(scores) / len(scores):.1f}"
-    return mean if len(scores) == 1 else f"{mean} [{min(scores):.1f}, {max(scores):.1f}]"
+    """The mean over seeds."""
+    return f"{sum(scores) / len(scores):.1f}"
 
 
 PARTS: Mapping[str, Callable[[], str]] = {
