@@ -116,7 +116,7 @@ class Checkpoints:
         shutil.rmtree(self.checkpoints / name, ignore_errors=True)
 
     def keep(self, names: Set[str]) -> None:
-        """Remove every checkpoint ``update-N`` except these, and the remains of a crash during :meth:`save`."""
+        """Remove every checkpoint ``update-N`` except these, and those that a crash in :meth:`save` left unfinished."""
         for folder in self.checkpoints.iterdir():
             if folder.name.endswith(".new") or (folder.name.startswith("update-") and folder.name not in names):
                 shutil.rmtree(folder, ignore_errors=True)
