@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import sentencepiece
 from pydantic import Field
@@ -86,6 +86,7 @@ def compare_peers(
     data: str = "data/downloads/multi30k",
     only: list[Name] | None = None,
     updates: Count = 1500,
+    seeds: Count = 1,
     threads: Count = 2,
     minutes: Count = 60,
     json: OutputFile | None = None,
@@ -94,7 +95,8 @@ def compare_peers(
 
     Each is installed into an environment of its own. All train the same network on Multi30k, German to English, with
     the same text, subwords, batches and schedule, as closely as their options allow (scripts/peers/toolkits.py), and
-    translate test2016. nmt-eole is this toolkit with the network that Eole's options allow, in fp32.
+    translate test2016. nmt-eole is this toolkit with the network that Eole's options allow, in fp32. With several seeds
+    the toolkits take turns, a seed each.
 
     Results are kept in the folder, and a command that is repeated goes on where it stopped; name another folder for
     another corpus, time limit or run. Measure on an idle machine.
@@ -104,6 +106,7 @@ def compare_peers(
         data: the folder of Multi30k
         only: measure these toolkits only
         updates: updates of training
+        seeds: train this often, with seeds 1, 2, ...
         threads: threads of each toolkit
         minutes: longest time of a training
         json: also write the results to this file, as JSON
@@ -114,13 +117,16 @@ def compare_peers(
     place = Path(folder).absolute()
     task = place / "task"
     write_task(task, Path(data))
-    rows, results = [], {}
-    for name in only or TOOLKITS:
-        work = prepared(TOOLKITS[name], place / name)
-        trained = train(TOOLKITS[name], work, updates, threads, 60.0 * minutes)
-        speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
-        rows.append(row(name, trained, *speeds))
-        results[name] = {"training": asdict(trained), "translation": [asdict(speed) for speed in speeds]}
+    rows: list[dict[str, str]] = []
+    results: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(1, seeds + 1):
+        for name in only or TOOLKITS:
+            work = prepared(TOOLKITS[name], place / f"{name}-{seed}")
+            trained = train(TOOLKITS[name], work, updates, seed, threads, 60.0 * minutes)
+            speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
+            rows.append(row(work.name, trained, *speeds))
+            result = {"training": asdict(trained), "translation": [asdict(speed) for speed in speeds]}
+            results.setdefault(name, []).append(result)
     print(markdown(rows))
     print(f"\n{threads} threads; {machine()}")
     if json:
@@ -180,7 +186,7 @@ def prepared(toolkit: Toolkit, work: Path) -> Path:
     return work
 
 
-def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float) -> Trained:
+def train(toolkit: Toolkit, work: Path, updates: int, seed: int, threads: int, limit: float) -> Trained:
     """Train, or read what an earlier training took.
 
     Raises:
@@ -190,7 +196,7 @@ def train(toolkit: Toolkit, work: Path, updates: int, threads: int, limit: float
     if kept.exists():
         return Trained(**read_json(kept))
     say(f"{work.name}: training")
-    finished = run(toolkit.training(work, updates, threads), work, log, threads, limit)
+    finished = run(toolkit.training(work, updates, seed, threads), work, log, threads, limit)
     rates = [rate for _, rate in matches(log, toolkit.rate)][1:]
     validations = matches(log, toolkit.bleu)
     if not rates or not validations:

@@ -165,7 +165,7 @@ class Fake(Toolkit):
     bleu = re.compile(r"BLEU ([\d.]+)")
     program: str = TRAIN
 
-    def training(self, work: Path, updates: int, threads: int) -> Command:
+    def training(self, work: Path, updates: int, seed: int, threads: int) -> Command:
         return Command([sys.executable, "-c", self.program])
 
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
@@ -178,15 +178,15 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
     work.mkdir()
     (task / "test2016.de").write_text("ein hund läuft im park .\nzwei katzen schlafen heute .\n", encoding="utf-8")
     (task / "test2016.en").write_text("EIN HUND LÄUFT IM PARK .\nZWEI KATZEN SCHLAFEN HEUTE .\n", encoding="utf-8")
-    trained = compare_peers.train(Fake(), work, 750, 1, 60)
+    trained = compare_peers.train(Fake(), work, 750, 1, 1, 60)
     assert trained.tokens_per_second == 2500  # of 2,000 and 3,000: the first is left out
     assert trained.best_bleu == 37.5
     assert trained.seconds_to_goal is not None
     assert not trained.stopped
     fails = Fake(program="raise SystemExit(1)")
-    assert compare_peers.train(fails, work, 750, 1, 60) == trained  # read, not made again
+    assert compare_peers.train(fails, work, 750, 1, 1, 60) == trained  # read, not made again
     with pytest.raises(DataError, match="failed with status 1"):
-        compare_peers.train(fails, work, 800, 1, 60)
+        compare_peers.train(fails, work, 800, 1, 1, 60)
     translated = compare_peers.translate(Fake(), work, task, ("de", "en"), 5, 1)
     assert translated.bleu == pytest.approx(100)
     assert compare_peers.translate(Fake(), work, task, ("de", "en"), 5, 1) == translated

@@ -39,7 +39,7 @@ class Toolkit(ABC):
         return work.parent / f"environment-{type(self).__name__}" if self.packages else Path(sys.prefix)
 
     @abstractmethod
-    def training(self, work: Path, updates: int, threads: int) -> Command:
+    def training(self, work: Path, updates: int, seed: int, threads: int) -> Command:
         """The command that trains."""
 
     @abstractmethod
@@ -71,11 +71,11 @@ class Nmt(Toolkit):
     network: Mapping[str, int | str] = field(default_factory=dict)
     """Options that differ from the reference configuration."""
 
-    def training(self, work: Path, updates: int, threads: int) -> Command:
+    def training(self, work: Path, updates: int, seed: int, threads: int) -> Command:
         """``nmt-train``."""
         settings: dict[str, str | int] = {"output": "run", "precision": self.precision, "threads": threads}
         settings |= self.network
-        settings |= {"training.updates": updates, "training.validation.every": EVERY}
+        settings |= {"seed": seed, "training.updates": updates, "training.validation.every": EVERY}
         for part, name in (("train", "train"), ("validation", "val"), ("test", "test2016")):
             settings[f"data.{part}"] = f"{{source: ../task/{name}.de, target: ../task/{name}.en}}"
         options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
@@ -99,12 +99,12 @@ class JoeyNMT(Toolkit):
     rate = re.compile(r"Tokens per Sec: +(\d+)")
     bleu = re.compile(r"Evaluation result \(.*bleu: +([\d.]+)")
 
-    def training(self, work: Path, updates: int, threads: int) -> Command:
+    def training(self, work: Path, updates: int, seed: int, threads: int) -> Command:
         """``python -m joeynmt train``; writes the configurations of translation, too."""
-        _write(work, "joeynmt.yaml", "train.yaml", updates=updates, beam=1, checkpoint="null")
+        _write(work, "joeynmt.yaml", "train.yaml", updates=updates, seed=seed, beam=1, checkpoint="null")
         for beam in BEAMS:
             name, checkpoint = f"beam-{beam}.yaml", "model/latest.ckpt"
-            _write(work, "joeynmt.yaml", name, updates=updates, beam=beam, checkpoint=checkpoint)
+            _write(work, "joeynmt.yaml", name, updates=updates, seed=seed, beam=beam, checkpoint=checkpoint)
         return Command(
             [str(self.environment(work) / "bin/python"), "-m", "joeynmt", "train", "train.yaml", "--skip-test"]
         )
@@ -125,9 +125,9 @@ class Eole(Toolkit):
     rate = re.compile(r"\d+/ *(\d+) tok/s")
     bleu = re.compile(r"validation BLEU: ([\d.]+)")
 
-    def training(self, work: Path, updates: int, threads: int) -> Command:
+    def training(self, work: Path, updates: int, seed: int, threads: int) -> Command:
         """``eole train``."""
-        _write(work, "eole.yaml", "train.yaml", updates=updates)
+        _write(work, "eole.yaml", "train.yaml", updates=updates, seed=seed)
         return Command([str(self.environment(work) / "bin/eole"), "train", "--config", "train.yaml"])
 
     def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Command:
