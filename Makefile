@@ -69,7 +69,7 @@ figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Ba
 		--output runs/length-decay/$(SIZE) --jobs $(JOBS)
 	@echo "the figures, with their numbers in .csv and .json: runs/length-decay/$(SIZE)"
 
-textbook: $(READY) data/demo-short/.ready ## train what the claims of docs/textbook.md need, judge them, write the page; skips experiments whose data is missing (JOBS=2)
+textbook: $(READY) data/demo-short/.ready data/demo/joined.fr ## train what the claims of docs/textbook.md need, judge them, write the page; skips experiments whose data is missing (JOBS=2)
 	@for file in configs/experiments/textbook/*.yaml; do \
 		missing=; \
 		for text in $$(grep -ho 'data/[a-z][^ ,}]*' $$file $$(sed -n 's/^base: //p' $$file)); do \
@@ -84,6 +84,14 @@ textbook: $(READY) data/demo-short/.ready ## train what the claims of docs/textb
 data/demo-short/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
 	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D) --longest 20 --test-per-bin 250
 	@touch $@
+
+# for configs/experiments/textbook/lengths.yaml: pairs of at most 30 words, each alone, and after the one before it
+data/demo/joined.fr: data/demo/.ready
+	@paste data/demo/train.en data/demo/train.fr | awk -F '\t' -v source=data/demo/joined.en -v target=$@ \
+		'split($$1, _, " ") <= 30 && split($$2, _, " ") <= 30 { \
+			print $$1 > source; print $$2 > target; \
+			if (s) { print s " " $$1 > source; print t " " $$2 > target }; \
+			s = $$1; t = $$2 }'
 
 # --- work -----------------------------------------------------------------------------------------------------------
 

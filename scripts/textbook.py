@@ -50,7 +50,7 @@ STUDENT = (
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
-RARE = 5
+RARE = 20
 """A word is rare if the training text has it at most this often."""
 
 
