@@ -20,7 +20,6 @@ from nmt.fast.kernels.output_loss import output_loss
 from nmt.fast.recurrent import WALKED, gates_of, outputs_of, reads, recurrent_of, writes
 from nmt.model.attention import (
     AdditiveAttention,
-    Attention,
     DotAttention,
     GeneralAttention,
     InitialStateOnly,
@@ -44,7 +43,7 @@ def training(model: Seq2Seq, kernels: Kernels = "auto", *, attention_gradients: 
     return FastTraining(model, attention_gradients=attention_gradients) if kernels == "auto" else model
 
 
-class FastTraining:
+class FastTraining(Network):
     """Teacher forcing of a network by the twins of its parts; parameters and training mode are the network's."""
 
     def __init__(self, model: Seq2Seq, *, attention_gradients: bool) -> None:
@@ -56,21 +55,18 @@ class FastTraining:
 
     @property
     def recordable(self) -> bool:
-        """See ``Network``: of the built-in parts only the exact marginal waits, for the number of real words."""
+        """Of the built-in parts only the exact marginal waits, for the number of real words."""
         built_in = all(type(part).__module__.startswith(("nmt.model.", "torch.nn.")) for part in self.model.modules())
         return built_in and type(self.output) is nn.Linear
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
-        """Read the source: (B, S) ids, lengths (B,) -> memory of B sentences."""
         return self.model.remember(self._read(self.model.embed_source(source), lengths), lengths)
 
     def unroll(self, target_input: Tensor, memory: Memory) -> Unrolled:
-        """Run the decoder: (B, T) ids -> readouts (B, T, O), attention (B, T, S) or None."""
         readouts, weights = self._unroll(self.model.embed_target(target_input, 0), self.model.start(memory))
         return self.model.readout_dropout(readouts), weights
 
     def loss(self, readouts: Tensor, targets: Tensor, mask: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """Sum the loss over the real target tokens -> objective and negative log-likelihood."""
         output = self.output
         if type(output) is not nn.Linear:
             return self.model.loss(readouts, targets, mask, smoothing)
@@ -129,6 +125,32 @@ def _upper_layers(decoder: RecurrentDecoder, outputs: Tensor, start: RecurrentSt
     return outputs.contiguous()  # else a product without gradient would copy its weight for each sentence
 
 
+def _attending(
+    decoder: RecurrentDecoder,
+    embedded: Tensor,
+    state: RecurrentState,
+    values: Tensor,
+    feeding: Tensor,
+    combine: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """All steps of the first layer and its attention, as :func:`attending_sequence`: embedded (B, T, E)."""
+    attention, additive = decoder.attention, None
+    if isinstance(attention, AdditiveAttention):
+        additive = attention.query.weight, attention.energy.weight.squeeze(0)
+    return attending_sequence(
+        WALKED[type(decoder.cell)],
+        _gates(decoder.embedding_gates, embedded),
+        state.hidden.T,
+        cast(Tensor, state.memory.keys),
+        values,
+        state.memory.source_mask,
+        recurrent=recurrent_of(decoder.cell),
+        feeding=feeding,
+        additive=additive,
+        combine=combine,
+    )
+
+
 def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Add the context, which is the same at every step, to all gates; then walk each layer in one operation."""
     context = state.memory.summary.unsqueeze(1)  # (B, 1, C)
@@ -140,27 +162,10 @@ def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: 
 
 def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Attend and update in one operation for all steps; then walk the other layers. The weights carry no gradient."""
-    outputs, contexts, weights = attending_sequence(
-        WALKED[type(decoder.cell)],
-        _gates(decoder.embedding_gates, embedded),
-        state.hidden.T,
-        cast(Tensor, state.memory.keys),
-        state.memory.annotations,
-        state.memory.source_mask,
-        recurrent=recurrent_of(decoder.cell),
-        feeding=cast(Tensor, decoder.context_gates.weight),
-        additive=_additive(decoder.attention),
-        combine=None,
-    )
+    feeding = cast(Tensor, decoder.context_gates.weight)
+    outputs, contexts, weights = _attending(decoder, embedded, state, state.memory.annotations, feeding)
     outputs = _upper_layers(decoder, outputs.permute(2, 0, 1), state)
     return decoder.readout(embedded, contexts.transpose(0, 1).contiguous(), outputs), weights.transpose(0, 1)
-
-
-def _additive(attention: Attention) -> tuple[Tensor, Tensor] | None:
-    """W_a and v_a of the additive score; None for the others."""
-    if not isinstance(attention, AdditiveAttention):
-        return None
-    return attention.query.weight, attention.energy.weight.squeeze(0)
 
 
 def unroll_luong(decoder: LuongDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
@@ -174,18 +179,8 @@ def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentStat
     combine, hidden = decoder.combine, decoder.cell.hidden
     assert decoder.feeding_gates is not None
     from_context, from_state = combine.weight.split((combine.in_features - hidden, hidden), 1)
-    _, readouts, weights = attending_sequence(
-        WALKED[type(decoder.cell)],
-        _gates(decoder.embedding_gates, embedded),
-        state.hidden.T,
-        cast(Tensor, state.memory.keys),
-        functional.linear(state.memory.annotations, from_context),
-        state.memory.source_mask,
-        recurrent=recurrent_of(decoder.cell),
-        feeding=decoder.feeding_gates.weight,
-        additive=_additive(decoder.attention),
-        combine=(from_state, combine.bias),
-    )
+    values, fed = functional.linear(state.memory.annotations, from_context), decoder.feeding_gates.weight
+    _, readouts, weights = _attending(decoder, embedded, state, values, fed, (from_state, combine.bias))
     return readouts.permute(2, 0, 1).contiguous(), weights.transpose(0, 1)
 
 

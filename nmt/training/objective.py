@@ -83,8 +83,7 @@ class Reinforce(TeacherForcing):
     """REINFORCE with a baseline and a bonus for entropy (Williams 1992; Xu et al. 2015, section 4.1).
 
     The reward of a position is the log-likelihood of the words that depend on it: of its own word, or of that and all
-    later ones (``to_go``). The baseline is known before the position is chosen; a later one would depend on the
-    choice, and bias the gradient.
+    later ones (``to_go``). The baseline is known before the position is chosen: else it would bias the gradient.
     """
 
     attention_gradients: bool = True
@@ -170,7 +169,7 @@ def reference_share(k: float, updates: int) -> float:
 
 
 @dataclass(frozen=True)
-class ScheduledSampling:
+class ScheduledSampling(Objective):
     """Another objective on inputs in which the network's own outputs take the place of some references.
 
     Each position keeps its reference with probability epsilon_i, independently. Otherwise it gets the output of the
@@ -188,11 +187,10 @@ class ScheduledSampling:
 
     @property
     def attention_gradients(self) -> bool:
-        """See ``Objective``."""
         return self.inner.attention_gradients
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
-        """See ``Objective``. While the share is 1 the inner objective is computed, and nothing is drawn."""
+        """While the share is 1 the inner objective is computed, and nothing is drawn."""
         share = reference_share(self.config.k, updates_before)
         if share < 1:
             batch = replace(batch, target_input=self.inputs(network, batch, share))
@@ -231,7 +229,7 @@ def links_guide(weights: Tensor, links: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class GuidedAttention:
+class GuidedAttention(Objective):
     """Another objective, and ``weight`` times the cross-entropy of its attention with the links of the batch."""
 
     inner: Objective
@@ -240,7 +238,6 @@ class GuidedAttention:
 
     @property
     def recordable(self) -> bool:
-        """See ``Objective``."""
         return self.inner.recordable
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
