@@ -11,7 +11,7 @@ import torch
 from nmt.config.schema import Decoding
 from nmt.data.corpus import Pair
 from nmt.model import Seq2Seq
-from nmt.search import Sampling
+from nmt.search.greedy import Sampling
 from nmt.translation.forced import BLANK, ForcedDecoding, force
 from nmt.translation.searching import SearchOptions
 from tests.small_translator import ATTENTIONS, BY_WORD, LINES, TOKENIZERS, network, translator_of

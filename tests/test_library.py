@@ -16,7 +16,7 @@ import nmt
 from nmt.cli.evaluate import main as evaluate_command
 from nmt.cli.length_curve import main as curve_command
 from nmt.errors import ConfigError, DataError, NmtWarning
-from nmt.search import Sampling
+from nmt.search.greedy import Sampling
 from nmt.translation.searching import SearchOptions
 from tests.small_run import options
 

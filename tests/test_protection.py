@@ -18,7 +18,7 @@ from nmt.data.protection import PLACEHOLDERS, STRAY, Protection
 from nmt.data.tokenizer import MARK, learn
 from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.pages.serving.batches import Request, translating
-from nmt.search import Sampling
+from nmt.search.greedy import Sampling
 from nmt.translation.forced import force
 from nmt.translation.translator import Translator, never_stop
 from tests.small_translator import ATTENTIONS, LINES, PAIRS, TOKENIZERS, network, save_run, translator_of

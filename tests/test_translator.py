@@ -20,7 +20,7 @@ from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
 from nmt.fast import PlainSearch
 from nmt.fast.search_network import FastSearch
-from nmt.search import Sampling
+from nmt.search.greedy import Sampling
 from nmt.translation.forced import force
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.searching import (

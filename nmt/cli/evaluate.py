@@ -1,18 +1,19 @@
 """nmt-evaluate: BLEU and chrF of one system."""
 
-import json as json_format
+from pathlib import Path
 from typing import Any
 
 from nmt.cli.command import Command
-from nmt.cli.files import require_attention, write_lines
+from nmt.cli.files import require_attention
 from nmt.cli.options import Bins, Device, FirstWord, InputFile, OutputFile, Precision, RunPath
 from nmt.cli.terminal import say
 from nmt.config.schema import BleuTokenizer
 from nmt.errors import ConfigError
 from nmt.evaluation.alignment import format_error_rates, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
+from nmt.evaluation.figures.files import numbers
 from nmt.evaluation.writing import source_length
-from nmt.files import run_name
+from nmt.files import run_name, writing
 
 
 def evaluate(
@@ -74,7 +75,8 @@ def evaluate(
     if calibrate:
         say(f"written: {model}/confidence.json, {model}/confidence.png")
     if json is not None:
-        write_lines(json, [json_format.dumps(scores, ensure_ascii=False, indent=1)])
+        with writing(json):
+            Path(json).write_bytes(numbers(scores))
 
 
 main = Command(evaluate)

@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -138,12 +138,6 @@ def count_lines(path: str | None) -> int | None:
 
 
 # --- lines out --------------------------------------------------------------------------------------------------------
-
-
-def write_lines(path: str, lines: Iterable[str]) -> None:
-    """Write lines to a file. Raises DataError if that fails."""
-    with writing(path):
-        Path(path).write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
 
 
 class Output(NamedTuple):

@@ -104,7 +104,7 @@ def translate(
     if confidence:
         weights, beam_size = run.folder("best") / "model.safetensors", decoding.get("beam_size")
         calibration = read_calibration(run.confidence, weights, beam_size or config.decoding.beam_size)
-    from nmt.search import Sampling  # noqa: PLC0415  (slow to import)
+    from nmt.search.greedy import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import translate_marked  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
     from nmt.translation.watching import translate_watched  # noqa: PLC0415

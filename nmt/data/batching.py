@@ -79,10 +79,6 @@ class Batch(Record):
     links: Tensor | None = None
     """(B, T, S): even over the source pieces that a target piece is linked to, summing to 1; all else is zero"""
 
-    def pinned(self) -> Self:
-        """The batch in pinned memory, from which a GPU copies asynchronously."""
-        return self.map(Tensor.pin_memory)
-
     def halves(self) -> list[Self]:
         """Two halves with the same padding; the batch itself if it has one pair."""
         middle = len(self.source) // 2
@@ -196,9 +192,8 @@ def training_batches(
 ) -> Iterator[tuple[Position, Batch]]:
     """Endless batches from a position on, each with the position after it.
 
-    ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; the
-    position after a round is the same in all of them. So any number of processes continues from any position, and an
-    epoch has every pair exactly once.
+    ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; all have
+    the same position after a round. So any number continues from any position, and an epoch has every pair once.
     """
     batches = _batches(corpus, batch_tokens, seed, position)
     while True:

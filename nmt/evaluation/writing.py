@@ -51,9 +51,9 @@ OF_THE_SCRIPT = 0.5
 Unit = Literal["words", "characters"]
 
 
-def known(language: str) -> str | None:
+def known(language: str | None) -> str | None:
     """Return the two-letter code of a language (``zh``, ``zh-CN``, ``ZHO``, ...) that 13a does not suit, or None."""
-    return KNOWN.get(re.split(r"[-_]", language.strip().lower())[0])
+    return KNOWN.get(re.split(r"[-_]", language.strip().lower())[0]) if language else None
 
 
 def language_by_script(lines: Iterable[str]) -> str | None:
@@ -70,8 +70,7 @@ def language_by_script(lines: Iterable[str]) -> str | None:
 
 def unit_of(language: str | None) -> Unit:
     """Return words for a language with spaces between words, otherwise characters."""
-    code = known(language) if language else None
-    return "words" if code in (None, "ko") else "characters"
+    return "words" if known(language) in (None, "ko") else "characters"
 
 
 def has_words(language: str | None, text: str) -> bool:
@@ -100,7 +99,7 @@ def source_length(unit: Unit) -> str:
 
 def tokenizer_for(language: str | None) -> BleuTokenizer:
     """Choose sacreBLEU's tokenizer for a language: one that needs no other package."""
-    code = known(language) if language else None
+    code = known(language)
     return DEFAULT if code is None else "zh" if code == "zh" else "char"
 
 

@@ -63,8 +63,8 @@ class EagerGradients:
             release_freed_memory()
 
     def prepared(self, batch: Batch) -> Batch:
-        """Prepare a batch ahead of time, in another thread."""
-        return batch.pinned() if self.device.type == "cuda" else batch
+        """Prepare a batch ahead of time, in another thread: pin its memory, so that a GPU copies it asynchronously."""
+        return batch.map(Tensor.pin_memory) if self.device.type == "cuda" else batch
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class GraphedGradients:
 
     def prepared(self, batch: Batch) -> Batch:
         """See ``EagerGradients``; the batch is filled up first."""
-        return filled_up(batch, self.specials).pinned()
+        return self.eager.prepared(filled_up(batch, self.specials))
 
     def _record(self, batch: Batch) -> _Recording:
         """Record a shape that was computed before, so that every kernel is compiled."""
@@ -196,8 +196,7 @@ class Accumulation:
     enlarges the difference where a gradient is small. Those of narrower types are summed in fp32, which the parameters
     of a single process do themselves; a single batch needs no sum.
 
-    ``DistributedDataParallel`` wraps the forward pass of one module and cannot repeat a batch that one process had no
-    memory for.
+    ``DistributedDataParallel`` wraps one forward pass and cannot repeat a batch that one process had no memory for.
     """
 
     def __init__(self, model: nn.Module, machine: Machine, batches: int = 1) -> None:
@@ -219,9 +218,8 @@ class Accumulation:
         """Add up the gradients of the batches of all processes, divided by ``tokens``; while a process has too little
         memory for its own batches, begin again with their halves, in all processes.
 
-        Halved batches have the same gradients except for dropout, which is sampled again. Returns the negative
-        log-likelihood of all batches, and whether they were halved. Raises CheckpointError if memory is too small for
-        single pairs.
+        Halved batches have the same gradients but for dropout, which is sampled again. Returns the negative
+        log-likelihood of all batches, and whether they were halved. Raises CheckpointError if one pair is too large.
         """
         halved = False
         self.begin()

@@ -160,7 +160,7 @@ def test_what_a_killed_training_left_over_goes_with_the_next_save(make: Make) ->
     trainer.checkpointing.run.save("update-7", trainer.model.state_dict())
     trainer.progress = replace(trainer.progress, kept=(Candidate(9, (1.0, 0.0)),))
     trainer.checkpointing.run.save("update-9", trainer.model.state_dict())
-    trainer.save()
+    trainer.checkpointing.save(trainer.progress)
     assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == ["last", "update-9"]
 
 
@@ -170,7 +170,7 @@ def damaged_best(make: Make, said: list[str], **progress: Any) -> Trainer:
     found = {"update": 4, "best": Candidate(2, (1.0, 0.0)), "kept": (Candidate(2, (1.0, 0.0)),), **progress}
     trainer.progress = replace(trainer.progress, **found)
     trainer.checkpointing.run.save("best", {"a": torch.zeros(1)})
-    trainer.save()
+    trainer.checkpointing.save(trainer.progress)
     (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
     return trainer
 

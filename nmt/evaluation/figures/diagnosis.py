@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.diagnosis import LONG, MEASURES, REPEATED, SHORT, Diagnosis
 from nmt.evaluation.figures.length_curve import About, centers, draw_counts, draw_points, label_lengths, spans_of
-from nmt.evaluation.figures.style import legend_above, looks, plain, style, write_caption
+from nmt.evaluation.figures.style import legend_above, plain, series, style, write_caption
 from nmt.evaluation.writing import Unit
 
 TITLES = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
@@ -56,7 +56,6 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
     bins = diagnoses[0].bins
     lengths, counts = [(each.low, each.high) for each in bins], [len(each.members) for each in bins]
     spans, solid = spans_of(lengths), np.array(counts) >= MIN_SENTENCES
-    look = looks(each.system for each in diagnoses)
     with style():
         figure = Figure(
             figsize=(3.1 * len(measures) + 0.6, 4.3), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
@@ -76,8 +75,8 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
                     column = MEASURES.index(measure)
                     means, *interval = (values[:, column] for values in (each.means, each.lows, each.highs))
                     places = centers(spans, number, len(diagnoses), apart=True)
-                    smaller = look[each.system] | {"markersize": 4, "linewidth": 1.4}
-                    handles[each.system] = draw_points(axes, places, means, solid, smaller, interval)
+                    look = series(number) | {"markersize": 4, "linewidth": 1.4}
+                    handles[each.system] = draw_points(axes, places, means, solid, look, interval)
             axes.set_title(heading.format(unit=unit))
             axes.tick_params(labelbottom=False, length=0)
             draw_counts(below, counts, spans, fontsize=6)

@@ -1,8 +1,7 @@
 """The style of all figures, their fonts and captions, and their rendering to PNG and SVG.
 
 All text is literal, including ``$``. Control characters are shown as ``·``. Characters without a font are shown as
-boxes, with a warning. Matplotlib shapes text itself from 3.11 on: right-to-left order, joined Arabic letters, Indic
-conjuncts. Fonts are all that it needs.
+boxes, with a warning. Matplotlib from 3.11 on orders right-to-left text, joins Arabic letters and Indic conjuncts.
 """
 
 import io
@@ -10,7 +9,7 @@ import re
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -80,11 +79,6 @@ def series(number: int) -> dict[str, Any]:
         "marker": MARKERS[number % len(MARKERS)],
         "linestyle": LINES[number % len(LINES)],
     }
-
-
-def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Assign a :func:`series` to each name; the same names in the same order look the same in every figure."""
-    return {name: series(number) for number, name in enumerate(dict.fromkeys(names))}
 
 
 def plain(text: str, longest: int) -> str:
