@@ -1,7 +1,6 @@
 """Preparation of the data of a run: tokenizers, memory-mapped ids, and the report on the data.
 
-The result is cached under a key made of the content of the corpora, the tokenizers and the options, so that other runs
-on the same data reuse it.
+Other runs reuse the result: it is cached under a key of the content of the corpora, the tokenizers and the options.
 """
 
 import hashlib

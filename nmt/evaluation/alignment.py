@@ -158,8 +158,7 @@ def read_gold(
 ) -> GoldPairs:
     """Read the first ``limit`` lines, or all, of three files that are aligned line by line.
 
-    Raises DataError for an unreadable file, different line counts, an invalid link (see :func:`parse_gold`), and a link
-    to a word beyond the end of its sentence.
+    Raises DataError for an unreadable file, different line counts, and links that are malformed or of missing words.
     """
     columns = [list(islice(read_lines(path), limit)) for path in (source, target, links)]
     if len(set(map(len, columns))) > 1 or not columns[0]:

@@ -1,7 +1,6 @@
 """The results of finished runs: translations of the test sets, and from these scores, figures and a table.
 
-Translations are kept as long as the model, the source and the search are the same. Everything else is computed from
-them at each call.
+Translations are kept while model, source and search stay the same. All else is computed from them at each call.
 """
 
 from collections.abc import Mapping, Sequence

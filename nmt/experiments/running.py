@@ -1,5 +1,4 @@
-"""An experiment from its plan to its table: the remaining work of each run, the processes that train side by side,
-translations, scores, figures."""
+"""An experiment from its plan to its table: what is left of each run, processes side by side, results."""
 
 import json
 import os

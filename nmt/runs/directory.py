@@ -239,8 +239,7 @@ def differences(manifest: Mapping[str, Any], config: Config, allowed: Iterable[s
 def refuse_other_config(
     run: RunDirectory, config: Config, allowed: Iterable[str] = (*WITHOUT_EFFECT, *LENGTH, *COURSE)
 ) -> None:
-    """Raise ConfigError that lists the keys, except those that are ``allowed``, in which a configuration differs from
-    the one with which a run was trained."""
+    """Raise ConfigError that lists in which keys, but those ``allowed``, a configuration differs from that of a run."""
     if changed := differences(read_manifest(run), config, allowed):
         raise ConfigError(
             *changed,

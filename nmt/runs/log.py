@@ -22,8 +22,7 @@ LARGEST_METRICS = 1 << 30
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the records of either file; the last line of a run that was killed may not be whole. Raises FileError for
-    what is no regular file."""
+    """Read the records of either file; a killed run may have cut the last. Raises FileError for no regular file."""
     if not path.exists():
         return []
     require_regular_file(path, LARGEST_METRICS)

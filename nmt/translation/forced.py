@@ -17,8 +17,7 @@ from nmt.search.interface import penalty
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, windows
 
 BATCH_TOKENS = 4096
-"""Pieces of either side of a batch, padding included, unless told otherwise: a batch has the probabilities of the whole
-vocabulary at each of them."""
+"""Default pieces of either side of a batch, padding included; each has the probabilities of the whole vocabulary."""
 WarnOfSide = Callable[[str, int, str], None]
 """Receives a side, ``source`` or ``target``, the number of a pair, from 1, and what is wrong with that side of it."""
 

@@ -25,8 +25,7 @@ class TranslatedHypothesis:
     pieces: list[str]
     """Target pieces, with the end symbol if it was emitted."""
     attention: Attention | None = field(default=None, compare=False, repr=False)
-    """(T, S), a row for each of the T pieces and a column for each source piece; None if it was not kept, and for a
-    model without attention."""
+    """(T, S), a row for each target and a column for each source piece; None if not kept or without attention."""
     ids: Sequence[int] = field(default=(), compare=False, repr=False)
 
     @property

@@ -97,11 +97,8 @@ class Registry:
         return options
 
     def builds(self, options: type[Section]) -> Callable[[Builder], Builder]:
-        """Name what builds the part of these options, and of subclasses without a builder of their own.
-
-        The builder is a class or function of the options and of what the part is built around, as
-        :mod:`nmt.model.build` passes it.
-        """
+        """Name what builds the part of these options, and of subclasses without a builder of their own: a class or
+        function of the options and of what the part is built around, as :mod:`nmt.model.build` passes it."""
 
         def add(builder: Builder) -> Builder:
             self.builders[options] = builder

@@ -39,8 +39,7 @@ def draw_attention(
 ) -> Figure:
     """Draw a heat map with the paragraphs of a caption; the largest weight, rounded up to a tenth, is black.
 
-    ``units`` are what the labels of source and target are. A source that is written from right to left runs from right
-    to left.
+    ``units`` are those of the labels of source and target. A source written from right to left runs from right to left.
     """
     cell = min(CELL, LONGEST_SIDE / max(content.weights.shape))
     across, down = cell * len(content.source), cell * len(content.target)

@@ -106,8 +106,7 @@ def moments_of(run: LoadedRun, translations: Sequence[Translation]) -> dict[str,
     """Return the moments of the gradients of each matrix, by name, as means of the translations.
 
     The gradients are those of the log-probabilities of the best hypotheses. Each batch has one, of a sum in which every
-    pair has a random sign: its expected square is the sum of those of the pairs. Moments that are not finite are left
-    out.
+    pair has a random sign: its expected square is the sum of those of the pairs. Only finite moments are returned.
     """
     matrices = {name: each for name, each in run.model.named_parameters() if each.dim() == 2}
     moments = {
