@@ -154,7 +154,7 @@ def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
     return "--resume" not in unfinished.get(run.label, ("--resume",))
 
 
-# --- the precision ----------------------------------------------------------------------------------------------------
+# --- precision and data -----------------------------------------------------------------------------------------------
 
 
 def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dict[str, Flags]:
@@ -192,9 +192,6 @@ def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"device": device, "precision": precision})
     return precision
-
-
-# --- the data ---------------------------------------------------------------------------------------------------------
 
 
 def prepare_all(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> set[str]:

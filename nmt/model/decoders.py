@@ -64,7 +64,7 @@ def stacked(weights: list[Tensor | None]) -> Tensor | None:
     return torch.stack(present, 1) if present else None
 
 
-# --- what recurrent decoders are made of ------------------------------------------------------------------------------
+# --- recurrent decoders -----------------------------------------------------------------------------------------------
 
 
 class Tanh(nn.Module):
@@ -196,9 +196,6 @@ class RecurrentDecoder(Decoder):
         return state.advanced(**changes)
 
 
-# --- Bahdanau's decoder -----------------------------------------------------------------------------------------------
-
-
 class BahdanauDecoder(RecurrentDecoder):
     """Attend, update, read out (Bahdanau et al. 2015, A.2.2).
 
@@ -248,9 +245,6 @@ class BahdanauDecoder(RecurrentDecoder):
             alphas.append(weights)
         outputs = self.upper_layers_at_once(torch.stack(states, 1), start)
         return self.readout(embedded, torch.stack(contexts, 1), outputs), stacked(alphas)
-
-
-# --- Luong's decoder --------------------------------------------------------------------------------------------------
 
 
 class LuongDecoder(RecurrentDecoder):

@@ -76,7 +76,7 @@ class SearchOptions(Decoding):
         return cls(**dict(decoding) | {key: value for key, value in overrides.items() if value is not None})
 
 
-# --- windows and batches ----------------------------------------------------------------------------------------------
+# --- windows, batches, search -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,6 @@ def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
     finally:
         pool.shutdown(cancel_futures=True)  # an interruption waits for tasks that have begun, not for the others
         torch.set_num_threads(threads)
-
-
-# --- search -----------------------------------------------------------------------------------------------------------
 
 
 @torch.inference_mode()
