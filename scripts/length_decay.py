@@ -1,4 +1,5 @@
-"""Draw the figures of docs/length-decay.md and the length curves of docs/results.md from their numbers in docs/figures.
+"""Draw the figures of docs/length-decay.md and the length curves of docs/results.md and docs/attention.md from their
+numbers in docs/figures.
 
 Color says which attention a system has, the line how long its training sentences are, in all figures.
 """
@@ -12,7 +13,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -21,24 +24,26 @@ from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import FIGURES as WHY
 from nmt.evaluation.figures.files import table
 from nmt.evaluation.figures.length_curve import centers, draw_counts, draw_points, label_lengths, spans_of
-from nmt.evaluation.figures.style import COLORS, GREY, LINES, png, style, write_caption
+from nmt.evaluation.figures.style import COLORS, GREY, LINES, MARKERS, png, style, write_caption
 from nmt.evaluation.metrics import Floats
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.log import best_validation, read_metrics
 from textbook import gain
 
 FIGURES = Path(__file__).parent.parent / "docs/figures"
-TESTS = {"test_lenstrat": "stratified by length", "test3000": "natural lengths"}
+TESTS = {"test_lenstrat": "Europarl, stratified by length", "test3000": "Europarl, natural lengths"}
 """Each test set with a length curve, and its description in captions."""
 LOOKS = {
-    "rnnencdec": (COLORS[1], "s"),
-    "rnnsearch": (COLORS[3], "D"),
-    "luong": (COLORS[4], "v"),
-    "transformer": (COLORS[5], "<"),
-    "ssru": (COLORS[2], "^"),
-    "sutskever": (COLORS[6], "o"),
+    kind: (COLORS[number], MARKERS[number])
+    for number, kind in enumerate(("rnnencdec", "rnnsearch", "luong", "transformer", "ssru", "sutskever"))
 }
-"""Color and marker of the systems that share an attention and a network."""
+"""Color and marker of the systems that share an attention and a network. No attention, Bahdanau's and Luong's look as
+in the figure of `make demo`, which has them in this order."""
+BOTTLENECK = {"attention": LOOKS["rnnsearch"]} | {
+    f"vector-{width}": (to_hex(colormaps["Blues"](shade)), MARKERS[0])
+    for width, shade in ((32, 0.4), (64, 0.5), (128, 0.6), (256, 0.75), (512, 0.95))
+}
+"""Those of the systems of configs/experiments/bottleneck.yaml: the wider the vector, the darker."""
 LENGTHS = {"50": LINES[0], "30": LINES[2]}
 """Line of the systems trained on sentences of up to so many words."""
 OLDER = "older run"
@@ -67,6 +72,11 @@ def order(system: str) -> tuple[int, str]:
     """Sort systems by attention, then by the length of their training sentences."""
     kind, _, longest = system.rpartition("-")
     return list(LOOKS).index(kind), longest
+
+
+def look_of(system: str) -> tuple[str, str]:
+    """Return color and marker of a system."""
+    return BOTTLENECK.get(system) or LOOKS[system.rpartition("-")[0]]
 
 
 def numbers(rows: Iterable[Row], column: str) -> Floats:
@@ -175,16 +185,15 @@ class Bins:
         self.counts = [int(row["n"]) for row in bins]
         self.spans, self.solid = spans_of(self.lengths), np.array(self.counts) >= MIN_SENTENCES
         self.places = centers(self.spans, 0, 1)
-        self.ends = sorted({name.rpartition("-")[2] for name in self.systems})
+        self.ends = sorted({name.rpartition("-")[2] for name in self.systems} & LENGTHS.keys())
 
     def draw(self, axes: Axes, column: str, **size: float) -> None:
         """Draw a column with its interval and each seed for each system, and lines where training ended."""
         for end in self.ends:
             axes.axvline(float(end) + 0.5, color=GREY, linewidth=0.8)
         for name, rows in self.systems.items():
-            kind, _, longest = name.rpartition("-")
-            color, marker = LOOKS[kind]
-            look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": LENGTHS[longest]} | size
+            (color, marker), line = look_of(name), LENGTHS.get(name.rpartition("-")[2], LINES[0])
+            look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": line} | size
             interval = [numbers(rows, f"{column}_{end}") for end in ("low", "high")]
             seeds = [key for key in rows[0] if key.startswith("seed_")] if column == "bleu" else []
             for seed in seeds:
@@ -198,22 +207,27 @@ class Bins:
         ends = {name: numbers(rows, column)[-1] for name, rows in self.systems.items()}
         for name in sorted((name for name, end in ends.items() if np.isfinite(end)), key=lambda name: ends[name]):
             place = max(ends[name], place + apart * (top - bottom))
-            color, _ = LOOKS[name.rpartition("-")[0]]
+            color, _ = look_of(name)
             axes.annotate(name, (self.places[-1], place), (7, -3), textcoords="offset points", color=color, fontsize=9)
 
     def caption(self, test: str, seeds: str) -> list[str]:
-        """Return the text under a figure."""
-        test_set = f"{sum(self.counts):,} sentences of Europarl, {TESTS[test]}."
-        trained = "30 words (dashed curves) or 50" if len(self.ends) > 1 else f"{self.ends[0]} words"
+        """Return the text under a figure, with the description of its test set."""
+        test_set = f"{sum(self.counts):,} sentences of {test}."
+        if self.ends:
+            trained = "30 words (dashed curves) or 50" if len(self.ends) > 1 else f"{self.ends[0]} words"
+            test_set += f" Vertical lines: longest training sentence, {trained}."
         hollow = "" if self.solid.all() else f" Hollow points: fewer than {MIN_SENTENCES} sentences."
         bands = f"Bands: 95% bootstrap intervals over sentences.{hollow}"
-        return [f"{test_set} Vertical lines: longest training sentence, {trained}.", f"{seeds} {bands}"]
+        return [test_set, f"{seeds} {bands}"]
 
 
 def draw_curve(rows: Sequence[Row], test: str) -> bytes:
     """Draw BLEU and length ratio of each system by bin."""
     bins = Bins(rows)
-    single = "" if all(row.get("seed_1") for row in rows) else " Systems without thin lines: one seed."
+    several = [bool(row.get("seed_1")) for row in rows]
+    seeds = "Thick lines: means of three seeds. Thin lines: each seed." if any(several) else "One seed each."
+    if any(several) and not all(several):
+        seeds += " Systems without thin lines: one seed."
     with style():
         figure = Figure(figsize=(7.5, 6.8), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(4, 1.3, 1))
@@ -227,7 +241,6 @@ def draw_curve(rows: Sequence[Row], test: str) -> bytes:
         draw_counts(lower, bins.counts, bins.spans)
         label_lengths(lower, bins.lengths, bins.spans, "words")
         figure.align_ylabels()
-        seeds = f"Thick lines: means of three seeds. Thin lines: each seed.{single}"
         write_caption(figure, bins.caption(test, seeds))
         return png(figure)
 
@@ -251,7 +264,7 @@ def draw_why(rows: Sequence[Row], name: str) -> bytes:
                 axes.set_ylim(0, None)
         bins.label(panels[-1], list(measures)[-1], 0.07)
         seeds = "Means of three seeds. Systems without bands: one seed."
-        write_caption(figure, bins.caption("test_lenstrat", seeds))
+        write_caption(figure, bins.caption(TESTS["test_lenstrat"], seeds))
         return png(figure)
 
 
@@ -268,10 +281,11 @@ def length_decay(*, runs: str = "", commit: str = "", beside: str = "nothing") -
         copy_numbers(Path(runs), commit, beside)
     curves = {name: read_rows(f"length_decay_{name}") for name in TESTS}
     for name, rows in curves.items():
-        write_bytes(FIGURES / f"length_decay_{name}.png", draw_curve(rows, name))
+        write_bytes(FIGURES / f"length_decay_{name}.png", draw_curve(rows, TESTS[name]))
     longest = [row for row in curves["test_lenstrat"] if row["system"].endswith("-50")]
-    family = draw_curve([*longest, *read_rows("length_decay_family")], "test_lenstrat")
+    family = draw_curve([*longest, *read_rows("length_decay_family")], TESTS["test_lenstrat"])
     write_bytes(FIGURES / "length_decay_family.png", family)
+    write_bytes(FIGURES / "bottleneck.png", draw_curve(read_rows("bottleneck"), "the demo language"))
     for name in WHY:
         write_bytes(FIGURES / f"length_decay_{name}.png", draw_why(read_rows("length_decay_why"), name))
 
