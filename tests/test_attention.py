@@ -133,7 +133,7 @@ def test_location_by_hand() -> None:
         assert gradient.isfinite().all()
 
 
-# --- several heads ----------------------------------------------------------------------------------------------------
+# --- several heads, coverage ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["additive", "scaled_dot", "location"])
@@ -153,9 +153,6 @@ def test_each_head_reads_its_own_part(kind: str) -> None:
         expected = expected + read_by_head @ attention.output.weight[:, part].T
         means = means + alpha / 2
     assert torch.allclose(context, expected) and torch.allclose(weights, means)
-
-
-# --- coverage ---------------------------------------------------------------------------------------------------------
 
 
 def test_coverage_by_hand() -> None:

@@ -33,7 +33,7 @@ from tests.test_experiments import write_experiment
 
 REGISTRIES = [each for each in vars(schema).values() if isinstance(each, schema.Registry)]
 
-# --- a decoder without a hidden vector --------------------------------------------------------------------------------
+# --- a decoder without a hidden vector, a cell, an attention without weights ------------------------------------------
 
 
 class CacheOptions(schema.Decoder):
@@ -70,9 +70,6 @@ class CacheDecoder(Decoder):
         return readout, state.advanced(cache=cache), None if weights is None else weights.flatten(0, 1)
 
 
-# --- a cell -----------------------------------------------------------------------------------------------------------
-
-
 class Minimal(schema.Recurrence):
     type: Literal["minimal"]
 
@@ -102,9 +99,6 @@ class MinimalCell(Cell):
         forget = torch.sigmoid(forget + self.recurrent(state))
         candidate = torch.tanh(candidate + self.candidate_recurrent(forget * state))
         return torch.lerp(state, candidate, forget)
-
-
-# --- an attention without weights ------------------------------------------------------------------------------------
 
 
 class MeanOptions(schema.Attention):

@@ -30,7 +30,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf
 
 reference: Any = importlib.import_module("reference")
 
-# --- the site ---------------------------------------------------------------------------------------------------------
+# --- the site and its generated parts ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -47,9 +47,6 @@ def test_the_site_builds_and_asks_no_other_host(tmp_path: Path) -> None:
     requests = [request for page in pages.values() for request in fetched.findall(page)]
     assert requests and not [each for each in requests if re.match(r"(\w+:)?//", each) or "math" in each.lower()]
     assert "<math" in pages["reading-attention"]
-
-
-# --- generated parts --------------------------------------------------------------------------------------------------
 
 
 def test_generated_parts_are_what_the_program_says() -> None:

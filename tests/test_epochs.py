@@ -63,7 +63,7 @@ def sources_of(prepared: PreparedData, epoch: int) -> list[tuple[int, ...]]:
     return [tuple(source) for source, _ in pairs_of(prepared.train.in_epoch(epoch))]
 
 
-# --- how many pairs, and which ----------------------------------------------------------------------------------------
+# --- pairs and segmentations ------------------------------------------------------------------------------------------
 
 
 sizes = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 90)), min_size=1, max_size=4)
@@ -85,9 +85,6 @@ def test_every_pair_is_read_equally_often_or_once_more(corpora: list[tuple[int, 
             assert times.sum() == epochs * count
             assert times.max() - times.min() <= 1
             first += size
-
-
-# --- sampled segmentations --------------------------------------------------------------------------------------------
 
 
 def test_a_pair_is_segmented_again_in_each_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

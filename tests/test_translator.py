@@ -109,7 +109,7 @@ def test_attention_has_a_row_a_piece_a_column_a_source_piece(translator: Transla
                 assert weights.sum(1).tolist() == pytest.approx([1.0] * len(hypothesis.pieces), abs=1e-4)
 
 
-# --- lines ------------------------------------------------------------------------------------------------------------
+# --- lines and options ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
@@ -156,9 +156,6 @@ def test_lines_are_read_by_windows(bahdanau: Translator, line: str, window: int,
     read = itertools.count()
     translations = bahdanau.stream((line for _ in read), GREEDY, window=window)
     assert len(list(itertools.islice(translations, taken))) == taken <= next(read) <= most_read
-
-
-# --- options ----------------------------------------------------------------------------------------------------------
 
 
 def test_contradicting_options_are_refused() -> None:
