@@ -86,12 +86,6 @@ def test_log_probabilities_and_weights_are_those_of_the_network(
         torch.testing.assert_close(got, weights[0].float(), rtol=0, atol=bound)
 
 
-@pytest.mark.parametrize("variant", ["transformer", "transformer encoder, recurrent decoder"])
-def test_a_network_that_the_engine_does_not_run_is_refused(variant: str) -> None:
-    with pytest.raises(ConfigError, match=r"^model\.encoder\.type: .*gru, lstm, ssru.*'transformer'.*--ctranslate2"):
-        refuse_unknown_parts(model_config(variant))
-
-
 def parts(model: schema.Model) -> set[str]:
     return {model.encoder.type, model.decoder.type, getattr(model.attention, "score", model.attention).type}
 
