@@ -96,8 +96,7 @@ def autocast(device: torch.device, dtype: torch.dtype) -> AbstractContextManager
 def keep_freed_memory() -> None:
     """Make glibc keep large freed blocks for the next step (CPU: page faults cost about a quarter of a step), in one
     arena, where the thread that translates a validation set finds what the updates have freed."""
-    mallopt = _glibc("mallopt")
-    if mallopt is None:
+    if (mallopt := _glibc("mallopt")) is None:
         return
     trim_threshold, top_pad, mmap_threshold, arena_max = -1, -2, -3, -8  # malloc.h
     kept = ((mmap_threshold, 1 << 30), (trim_threshold, (1 << 31) - 1), (top_pad, 1 << 26), (arena_max, 1))
@@ -107,8 +106,7 @@ def keep_freed_memory() -> None:
 
 def release_freed_memory() -> None:
     """Make glibc return freed blocks to the system, all that lie between others too. Does nothing without glibc."""
-    trim = _glibc("malloc_trim")
-    if trim is not None:
+    if (trim := _glibc("malloc_trim")) is not None:
         trim(0)
 
 

@@ -147,10 +147,10 @@ def score_test(
     if not prepared.test_pairs:
         return
     world, validator, log = trainer.world, trainer.validator, trainer.log
+    trainer.optimizer.state.clear()  # saved, and twice as large as the weights
     load_weights(trainer.model, share_tensors(world, lambda: run.weights("best")), str(run.folder("best")))
     sources, references = zip(*prepared.test_pairs, strict=True)
-    what = "translating the test set"
-    hypotheses = validator.translate(sources, validator.of_test, torch.float32, what, check_stop)
+    hypotheses = validator.translate(sources, validator.of_test, torch.float32, "translating the test set", check_stop)
     if not world.writes:
         return
     how = scoring({run.path.name: config}, sources, references, log.say, tokenizer=validator.measures.bleu_tokenizer)
@@ -163,8 +163,7 @@ def score_test(
 
 def _say_results(run: RunDirectory, say: Say) -> None:
     records = read_metrics(run.metrics)
-    tests = [each for each in records if each.get("split") == "test"]
-    if tests:
+    if tests := [each for each in records if each.get("split") == "test"]:
         say(Result(f"test set: {format_values(tests[-1])}  {tests[-1]['signature']}"))
     if best := best_validation(records):
         weights = f"that of update {best['step']:,}"
