@@ -1,5 +1,6 @@
 """nmt-translate: lines in, translations out."""
 
+import gc
 import json
 import math
 import sys
@@ -104,6 +105,11 @@ def translate(
     if confidence:
         weights, beam_size = run.folder("best") / "model.safetensors", decoding.get("beam_size")
         calibration = read_calibration(run.confidence, weights, beam_size or config.decoding.beam_size)
+    if "torch" not in sys.modules:  # its import makes no garbage, but a search for it takes a quarter as long
+        gc.disable()
+        __import__("torch")
+        gc.freeze()
+        gc.enable()
     from nmt.search.greedy import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import translate_marked  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -118,10 +124,9 @@ def translate(
     form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
     origin = {"markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
-    origin["glossary"] = file_sha256(glossary) if glossary else None
-    columns = {"scores": scores, "confidence": calibration}
+    origin |= {"scores": scores, "confidence": calibration, "glossary": file_sha256(glossary) if glossary else None}
     with ExitStack() as stack:
-        outputs, done = _open(forms, model, input, search, origin | columns, stack)
+        outputs, done = _open(forms, model, input, search, origin, stack)
         watched = partial(
             translate_watched,
             translator,
