@@ -20,6 +20,12 @@ class NmtError(Exception):
     def __str__(self) -> str:
         return "\n".join(self.problems)
 
+    @classmethod
+    def raise_if_any(cls, problems: Iterable[str]) -> None:
+        """Raise one error with all problems, each once; go on without any."""
+        if found := dict.fromkeys(problems):
+            raise cls(*found)
+
 
 class ConfigError(NmtError):
     """An invalid configuration: all its problems, each with its dotted key."""

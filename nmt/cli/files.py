@@ -56,8 +56,7 @@ def require_attention(runs: Sequence[str], options: Mapping[str, object]) -> Non
     """Raise ConfigError for options that are given although none of the runs has attention."""
     if all(load_run_config(run).model.attention.type == "none" for run in runs):
         why = f"{', '.join(runs)} has no attention (model.attention.type is none)"
-        if problems := [f"{name}: {why}" for name, value in options.items() if value]:
-            raise ConfigError(*problems)
+        ConfigError.raise_if_any(f"{name}: {why}" for name, value in options.items() if value)
 
 
 class NamedPath(NamedTuple):
@@ -84,8 +83,7 @@ def look_at(paths: Sequence[NamedPath]) -> None:
                 each.check(each.path)
         except NmtError as error:
             problems += error.problems
-    if problems:
-        raise DataError(*dict.fromkeys(problems))
+    DataError.raise_if_any(problems)
 
 
 def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
@@ -117,8 +115,7 @@ def look_at_corpora(config: Config) -> None:
                     require_readable(path)
                 except DataError as error:
                     problems += [f"{name}{'.links' * (key == 'links')}: {problem}" for problem in error.problems]
-    if problems:
-        raise DataError(*problems)
+    DataError.raise_if_any(problems)
 
 
 # --- lines in ---------------------------------------------------------------------------------------------------------

@@ -203,8 +203,7 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -
                 problems += [_placed(problem, origins, f"{file}: systems.{system}") for problem in error.problems]
             else:
                 runs.append(Run(system, seed, config.model_copy(update={"output": str(path)}), every))
-    if problems:
-        raise ConfigError(*dict.fromkeys(problems))  # all seeds of a system have the same
+    ConfigError.raise_if_any(problems)  # all seeds of a system have the same
     return Plan(experiment.base, Path(experiment.output), tuple(runs), _tests(experiment, file, base))
 
 
@@ -255,6 +254,5 @@ def readable_tests(plan: Plan, say: Say) -> Plan:
             problems += [f"tests.{name}: {problem}" for problem in error.problems]
     if not tests:
         problems.append(f"{plan.output}: no test set is left; name one in tests: of the experiment")
-    if problems:
-        raise DataError(*problems)
+    DataError.raise_if_any(problems)
     return replace(plan, tests=tests)

@@ -87,8 +87,7 @@ class Sampling:
             problems.append(f"top-p: {self.top_p} must be above 0 and at most 1")
         if self.seed < 0:
             problems.append(f"seed: {self.seed} must be at least 0")
-        if problems:
-            raise ConfigError(*problems)
+        ConfigError.raise_if_any(problems)
 
 
 def line_uniforms(seed: int, line: int, count: int) -> Tensor:

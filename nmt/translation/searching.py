@@ -61,8 +61,7 @@ class SearchOptions(Decoding):
         except ValidationError as error:
             problems = [explain(each, SearchOptions) for each in error.errors(include_url=False)]
             raise ConfigError(*(f"decoding.{each}" for each in problems)) from None
-        if contradictions := [*map(str, self.contradictions()), *self._of_call()]:
-            raise ConfigError(*contradictions)
+        ConfigError.raise_if_any([*map(str, self.contradictions()), *self._of_call()])
 
     def _of_call(self) -> Iterator[str]:
         if self.sampling is not None and self.beam_size != 1:

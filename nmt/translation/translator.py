@@ -93,7 +93,7 @@ class Translator:
         where = resolve_device(device)
         products = precision_of(precision, where)
         loaded = [load_run(Path(run), where) for run in paths]
-        _refuse_strangers(paths, loaded)
+        ConfigError.raise_if_any(_strangers(paths, loaded))
         return cls.of(loaded, where, products)
 
     @classmethod
@@ -114,8 +114,7 @@ class Translator:
         for a tag that no training corpus has.
         """
         options = SearchOptions.from_config(self.decoding, **changes)
-        if problems := [*map(str, options.unknown_tag(self.tokenizers.protection.tags))]:
-            raise ConfigError(*problems)
+        ConfigError.raise_if_any(map(str, options.unknown_tag(self.tokenizers.protection.tags)))
         return options
 
     @overload
@@ -177,15 +176,12 @@ class Translator:
         for text in windows(lines, first_window, window, _characters):
             yield from self._translate_window(text, first + before, options, warn, check_stop, progress)
             before += len(text)
-            self._give_back(len(text), sum(map(_characters, text)))
-
-    def _give_back(self, lines: int, characters: int) -> None:
-        """Give freed memory back to the system after each window of long lines, and after every ``FIRST_WINDOW`` lines,
-        of one text or of many short ones: batches of all sizes leave gaps, which would add up."""
-        self._unreleased += lines
-        if self._unreleased >= FIRST_WINDOW or characters >= WINDOW_CHARACTERS:
-            self._unreleased = 0
-            release_freed_memory()
+            # after each window of long lines, and after every FIRST_WINDOW lines, of one text or of many short ones:
+            # batches of all sizes leave gaps, which would add up
+            self._unreleased += len(text)
+            if self._unreleased >= FIRST_WINDOW or sum(map(_characters, text)) >= WINDOW_CHARACTERS:
+                self._unreleased = 0
+                release_freed_memory()
 
     def _translate_window(
         self, text: list[str], first: int, options: SearchOptions, warn: Warn, check_stop: CheckStop, progress: Step
@@ -236,21 +232,19 @@ class Translator:
         return Translation(source, self.tokenizers.source.pieces(ids, line.spans), translated, ids, line.spans)
 
 
-def _refuse_strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) -> None:
-    """Raise ConfigError for runs that cannot translate together."""
-    problems, first = [], runs[0]
+def _strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) -> Iterator[str]:
+    """Find runs that cannot translate together with the first one."""
+    first = runs[0]
     for path, run in zip(paths[1:], runs[1:], strict=True):
         for side, known in first.tokenizers.sha256.items():
             if (found := run.tokenizers.sha256[side]) != known:
                 problem = f"its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]})"
                 remedy = "train both with the same model files (tokenizer.type: given)"
-                problems.append(f"{path}: {problem}; an ensemble reads and writes the same pieces: {remedy}")
+                yield f"{path}: {problem}; an ensemble reads and writes the same pieces: {remedy}"
         for key in ("reverse_source", "protect", "source_language", "target_language"):
             here, there = (getattr(each.config.data, key) for each in (run, first))
             if here != there:
-                problems.append(f"{path}: data.{key} is {here!r}, that of {paths[0]} is {there!r}; must be the same")
-    if problems:
-        raise ConfigError(*problems)
+                yield f"{path}: data.{key} is {here!r}, that of {paths[0]} is {there!r}; must be the same"
 
 
 def _characters(line: str) -> int:

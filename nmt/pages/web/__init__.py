@@ -20,5 +20,4 @@ def refuse_unknown_parts(model: schema.Model) -> None:
             problems.append(f"model.attention.score: the engine has {', '.join(SCORES)}, not '{kind}'")
     elif attention.type != "none":
         problems.append(f"model.attention.type: the engine has no attention '{attention.type}'")
-    if problems:
-        raise ConfigError(*problems)
+    ConfigError.raise_if_any(problems)
