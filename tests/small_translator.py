@@ -21,6 +21,7 @@ WORDS = ["".join(RANDOM.choices("abcdefghij", k=RANDOM.randint(1, 6))) for _ in 
 LINES = [" ".join(RANDOM.choices(WORDS, k=RANDOM.randint(1, 8))) for _ in range(40)]
 PAIRS = [Pair(line, line[::-1]) for line in LINES]
 TOKENIZERS = learn(LearnedTokenizer(type="bpe", vocabulary=90), PAIRS)
+SHARED = Tokenizers(TOKENIZERS.source, TOKENIZERS.source)
 BY_WORD = learn(LearnedTokenizer(type="word"), PAIRS)
 ATTENTIONS: list[dict[str, Any]] = [
     {"type": "bahdanau", "score": {"hidden": 12}},
@@ -69,7 +70,7 @@ def save_run(
     config = Config.model_validate(
         {
             "data": {"source_language": "x", "target_language": "y", "train": files, "validation": files, **data},
-            "tokenizer": {"type": "bpe", "vocabulary": 90},
+            "tokenizer": {"type": "bpe", "vocabulary": 90, "shared": tokenizers.source is tokenizers.target},
             "model": model_section(attention).model_dump(),
             "training": {"updates": 1},
             "decoding": {"beam_size": 2, "max_source": 30},

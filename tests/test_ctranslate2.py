@@ -1,7 +1,10 @@
 """A run that is exported for CTranslate2 translates as it does here. CTranslate2 itself is no dependency."""
 
+import filecmp
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +19,7 @@ from nmt.cli.export import main as export
 from nmt.config import Config
 from nmt.translation.translator import Translator
 from tests import small_run
-from tests.small_translator import ATTENTIONS, save_run
+from tests.small_translator import ATTENTIONS, SHARED, save_run
 
 LINES = ["oak elm ash", "fir", "yew box bay fig", "pine oak", "elm elm"]
 
@@ -81,6 +84,23 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert [line.strip() for line in shown.stdout.decode().splitlines()] == [each.text for each in expected]
 
 
+def test_a_package_of_argos_translate_has_the_same_model(tmp_path: Path, refused: Callable[..., str]) -> None:
+    run = save_run(tmp_path / "run", ATTENTIONS[3], SHARED, source_language="low", target_language="up")
+    package = tmp_path / "translate-low_up"
+    for kind in ("ctranslate2", "argos"):
+        assert export([f"--{kind}", str(run), str(tmp_path / kind)]) == 0
+    shutil.unpack_archive(tmp_path / "argos" / f"{package.name}.argosmodel", tmp_path, "zip")
+    model = ["model.bin", "config.json", "source_vocabulary.json", "target_vocabulary.json"]
+    assert filecmp.cmpfiles(tmp_path / "ctranslate2", package / "model", model, shallow=False)[0] == model
+    assert filecmp.cmp(tmp_path / "ctranslate2/source.model", package / "sentencepiece.model", shallow=False)
+    metadata = json.loads((package / "metadata.json").read_text("utf-8"))
+    assert (metadata["from_code"], metadata["to_code"]) == ("low", "up")
+    config = (run / "config.yaml").read_text("utf-8").replace("shared: true", "shared: false")
+    (run / "config.yaml").write_text(config.replace("target_language: up", "target_language: Up"), "utf-8")
+    said = refused(export, "--argos", run, tmp_path / "other")
+    assert "tokenizer: Argos Translate has one" in said and "data.target_language: 'Up' is no language code" in said
+
+
 def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
     transformer, recurrent = (save_run(tmp_path / each["type"], each) for each in (ATTENTIONS[3], ATTENTIONS[0]))
     model = tmp_path / "model"
@@ -93,6 +113,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..
     said = refused(export, "--ctranslate2", recurrent, model)
     assert "model.encoder.type, model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --web" in said
     for kinds in ([], ["--web", "--ctranslate2"]):
-        assert "give exactly one of --web, --ctranslate2, --onnx and --hub" in refused(export, *kinds, recurrent, model)
+        said = refused(export, *kinds, recurrent, model)
+        assert "give exactly one of --web, --ctranslate2, --argos, --onnx and --hub" in said
     assert f"DIR: {config} is a file; choose a new directory" in refused(export, "--web", recurrent, config)
     assert not model.exists()

@@ -21,7 +21,7 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import Data
 from nmt.training.train import train
 from tests.small_run import write_corpus
-from tests.small_translator import ATTENTIONS, save_run
+from tests.small_translator import ATTENTIONS, SHARED, save_run
 from tests.test_docs import PAGES, PROJECT, ROOT
 from tests.test_serving import started
 
@@ -134,7 +134,7 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
 
     threads = torch.get_num_threads()
     follow(README)
-    save_run(Path("runs/transformer"), ATTENTIONS[3])
+    save_run(Path("runs/transformer"), ATTENTIONS[3], SHARED, source_language="en", target_language="fr")
     follow(COMMANDS)
     for teacher in ("teacher-1", "teacher-2"):
         shutil.copytree("runs/en-fr", f"runs/{teacher}")

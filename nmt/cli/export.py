@@ -1,5 +1,6 @@
 """nmt-export: a run for other programs."""
 
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,15 +20,17 @@ def export(
     *,
     web: bool = False,
     ctranslate2: bool = False,
+    argos: bool = False,
     onnx: bool = False,
     hub: bool = False,
 ) -> None:
     """Write a run as files that translate without this package.
 
     With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
-    rounded weights. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs. With --onnx:
-    two networks for ONNX Runtime, and a program that translates with them. With --hub: a repository for the Hugging
-    Face hub, with a model card; nmt-translate --model hf:OWNER/NAME then downloads it.
+    rounded weights. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs. With
+    --argos: the same as a package that Argos Translate and LibreTranslate install. With --onnx: two networks for ONNX
+    Runtime, and a program that translates with them. With --hub: a repository for the Hugging Face hub, with a model
+    card; nmt-translate --model hf:OWNER/NAME then downloads it.
     README.md in the directory says how to use them in other programs.
 
     Args:
@@ -35,74 +38,83 @@ def export(
         folder: new directory
         web: for browsers and Node; recurrent networks only
         ctranslate2: for CTranslate2; Transformers only
+        argos: for Argos Translate and LibreTranslate; Transformers with a shared tokenizer only
         onnx: for ONNX Runtime; recurrent networks only
         hub: for the Hugging Face hub
 
     examples:
       nmt-export --web runs/demo/bahdanau page
       nmt-export --ctranslate2 runs/transformer model
+      nmt-export --argos runs/transformer package
       nmt-export --onnx runs/demo/bahdanau model
     """
-    if web + ctranslate2 + onnx + hub != 1:
-        raise ConfigError("give exactly one of --web, --ctranslate2, --onnx and --hub")
+    if web + ctranslate2 + argos + onnx + hub != 1:
+        raise ConfigError("give exactly one of --web, --ctranslate2, --argos, --onnx and --hub")
     directory = Path(folder)
     if directory.is_file():
         raise ConfigError(f"DIR: {folder} is a file; choose a new directory")
     if directory.is_dir() and any(directory.iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
-    config = load_run_config(run)
+    config, hint = load_run_config(run), f"to use it: {directory / 'README.md'}"
     if hub:
         from nmt.runs.hub import export_hub  # noqa: PLC0415  (slow to import)
 
-        size, hint = export_hub(run, directory), f"to upload it: hf upload OWNER/NAME {folder}"
+        export_hub(run, directory)
+        hint = f"to upload it: hf upload OWNER/NAME {folder}"
     elif web:
         refuse_unknown_parts(config.model)
         from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
 
-        size, hint = export_web(run, directory), f"to see it: python3 -m http.server --directory {folder}"
+        export_web(run, directory)
+        hint = f"to see it: python3 -m http.server --directory {folder}"
     elif onnx:
-        refuse_other_than_recurrent(config)
+        ConfigError.raise_if_any(_of_onnx(config))
         from nmt.translation.onnx import export_onnx  # noqa: PLC0415
 
-        size, hint = export_onnx(run, directory), f"to use it: {directory / 'README.md'}"
+        export_onnx(run, directory)
     else:
-        refuse_other_networks(config)
-        from nmt.translation.ctranslate2 import export_ctranslate2  # noqa: PLC0415
+        ConfigError.raise_if_any([*of_ctranslate2(config), *(_of_argos(config) if argos else ())])
+        from nmt.translation.ctranslate2 import export_argos, export_ctranslate2  # noqa: PLC0415
 
-        size, hint = export_ctranslate2(run, directory), f"to use it: {directory / 'README.md'}"
+        (export_argos if argos else export_ctranslate2)(run, directory)
+    size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
     say(f"written: {folder}, {size / 1000:,.0f} kB; {hint}")
 
 
 main = Command(export)
 
 
-def refuse_other_networks(config: Config) -> None:
-    """Raise ConfigError for a run that CTranslate2 does not translate with, with the key that says so."""
+def of_ctranslate2(config: Config) -> Iterator[str]:
+    """Find what CTranslate2 does not translate with, by the key that says so."""
     kinds = {f"model.{name}.type": getattr(config.model, name).type for name in ("encoder", "decoder")}
-    others = {key: kind for key, kind in kinds.items() if kind != "transformer"}
-    problems = []
-    if others:
+    if others := {key: kind for key, kind in kinds.items() if kind != "transformer"}:
         listed = " and ".join(f"'{kind}'" for kind in dict.fromkeys(others.values()))
-        problems.append(f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web")
+        yield f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web"
     if config.data.reverse_source:
-        problems.append("data.reverse_source: CTranslate2 does not reverse the source; train a run without it")
-    if problems := [*problems, *_of_text(config, "CTranslate2")]:
-        raise ConfigError(*problems)
+        yield "data.reverse_source: CTranslate2 does not reverse the source; train a run without it"
+    yield from _of_text(config, "CTranslate2")
 
 
-def refuse_other_than_recurrent(config: Config) -> None:
-    """Raise ConfigError for a run that --onnx does not export, or without the package that it needs."""
-    problems = [
-        f"model.{name}.type: --onnx exports {', '.join(CELLS)}, not '{kind}'; use --ctranslate2"
-        for name in ("encoder", "decoder")
-        if (kind := getattr(config.model, name).type) not in CELLS
-    ]
+def _of_argos(config: Config) -> Iterator[str]:
+    """Find what a package of Argos Translate cannot have: two tokenizers, and languages without a code."""
+    if not config.tokenizer.shared:
+        yield "tokenizer: Argos Translate has one for both languages; train a run with tokenizer.shared: true"
+    for key in ("source_language", "target_language"):
+        if not re.fullmatch("[a-z]{2,3}", code := getattr(config.data, key)):
+            right = "must be two or three small letters, such as en; correct config.yaml of the run"
+            yield f"data.{key}: '{code}' is no language code of Argos Translate; {right}"
+
+
+def _of_onnx(config: Config) -> Iterator[str]:
+    """Find what --onnx does not export, and the package that it needs."""
+    for name in ("encoder", "decoder"):
+        if (kind := getattr(config.model, name).type) not in CELLS:
+            yield f"model.{name}.type: --onnx exports {', '.join(CELLS)}, not '{kind}'; use --ctranslate2"
     if (hard := getattr(config.model.attention, "hard", None)) is not None:
-        problems.append(f"model.attention.hard: --onnx does not export '{hard.type}'; use --web")
+        yield f"model.attention.hard: --onnx does not export '{hard.type}'; use --web"
     if find_spec("onnxscript") is None:
-        problems.append("--onnx: needs the packages onnx and onnxscript; pip install onnx onnxscript")
-    if problems := [*problems, *_of_text(config, "the program of --onnx")]:
-        raise ConfigError(*problems)
+        yield "--onnx: needs the packages onnx and onnxscript; pip install onnx onnxscript"
+    yield from _of_text(config, "the program of --onnx")
 
 
 def _of_text(config: Config, engine: str) -> Iterator[str]:

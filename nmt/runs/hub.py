@@ -42,9 +42,8 @@ def local(run: str) -> str:
     return str(folder)
 
 
-def export_hub(path: str, output: Path) -> int:
-    """Write what translation needs of a run, and README.md, a model card (Mitchell et al. 2019) with the facts of the
-    run; return the bytes of all files.
+def export_hub(path: str, output: Path) -> None:
+    """Write what translation needs of a run, and README.md, a model card (Mitchell et al. 2019) with its facts.
 
     Raises CheckpointError or FileError for a run that cannot be used.
     """
@@ -57,7 +56,6 @@ def export_hub(path: str, output: Path) -> int:
         if (run.path / file).exists():
             shutil.copyfile(run.path / file, output / file)
     write_text(output / "README.md", card(run, load_run_config(path)))
-    return sum(file.stat().st_size for file in output.rglob("*") if file.is_file())
 
 
 def card(run: RunDirectory, config: Config) -> str:

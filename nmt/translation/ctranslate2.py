@@ -4,22 +4,24 @@ The format of ``model.bin``, little-endian: version, name and revision of the sp
 name, shape, number format and content; the aliases, names of tensors that are stored under another one.
 """
 
+import json
 import re
 import struct
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from nmt.config import schema
-from nmt.files import write_bytes, write_json, write_text
+from nmt.files import write_bytes, write_text
 from nmt.model import Seq2Seq
 from nmt.model.multi_head import EncoderDecoderAttention
 from nmt.model.transformer import sinusoids
-from nmt.runs.loading import load_run
+from nmt.runs.loading import LoadedRun, load_run
 
 VERSION, SPECIFICATION, REVISION = 6, "TransformerSpec", 7
 TYPES = ("float32", "int8", "int16")
@@ -47,27 +49,57 @@ NAMES = (
 Tensors = dict[str, npt.NDArray[np.generic]]
 
 
-def export_ctranslate2(path: str | Path, output: Path) -> int:
-    """Write the run of a Transformer as a model directory, with its SentencePiece models and a README; return the bytes
-    of all files.
+def export_ctranslate2(path: str | Path, output: Path) -> None:
+    """Write the run of a Transformer as a model directory, with its SentencePiece models and a README.
 
     Raises CheckpointError for a run that cannot be used.
     """
     run = load_run(path, torch.device("cpu"))
-    data, decoding, target = run.config.data, run.config.decoding, run.tokenizers.target
+    data, decoding = run.config.data, run.config.decoding
     output.mkdir(parents=True, exist_ok=True)
-    write_bytes(output / "model.bin", binary(tensors(run.model, run.config.model)))
+    for name, content in exported(run).items():
+        write_bytes(output / name, content)
     for side, tokenizer in run.tokenizers.sides():
         tokenizer.save(output / f"{side}.model")
-        write_json(output / f"{side}_vocabulary.json", tokenizer.pieces(range(tokenizer.size)))
-    unknown, begin, end = target.pieces([target.unk_id, target.bos_id, target.eos_id])
-    special = {"unk_token": unknown, "bos_token": begin, "eos_token": end, "decoder_start_token": begin}
-    read = {"add_source_bos": False, "add_source_eos": True, "layer_norm_epsilon": 1e-5}
-    write_json(output / "config.json", special | read)
     values = {"source": data.source_language, "target": data.target_language, "beam": decoding.beam_size}
     readme = Template(files("nmt.translation").joinpath("ctranslate2.md").read_text("utf-8"))
     write_text(output / "README.md", readme.substitute(values, penalty=decoding.length_penalty))
-    return sum(file.stat().st_size for file in output.iterdir())
+
+
+def export_argos(path: str | Path, output: Path) -> None:
+    """Write the run of a Transformer as a package of Argos Translate, a zip archive of one folder, and its README.
+
+    The docstring of ``argostranslate.package.IPackage`` describes the format.
+
+    Raises CheckpointError for a run that cannot be used.
+    """
+    run = load_run(path, torch.device("cpu"))
+    source, target = run.config.data.source_language, run.config.data.target_language
+    name = f"translate-{source}_{target}"
+    template = Template(files("nmt.translation").joinpath("argos.md").read_text("utf-8"))
+    readme = template.substitute(source=source, target=target, package=name)
+    metadata = {"package_version": "1.0", "argos_version": "1.10"}
+    metadata |= {"from_code": source, "from_name": source, "to_code": target, "to_name": target}
+    output.mkdir(parents=True, exist_ok=True)
+    write_text(output / "README.md", readme)
+    with ZipFile(output / f"{name}.argosmodel", "w", ZIP_DEFLATED) as package:
+        package.writestr(f"{name}/metadata.json", json.dumps(metadata))
+        package.writestr(f"{name}/README.md", readme)
+        package.writestr(f"{name}/sentencepiece.model", run.tokenizers.source.model)
+        for file, content in exported(run).items():
+            package.writestr(f"{name}/model/{file}", content)
+
+
+def exported(run: LoadedRun) -> dict[str, bytes]:
+    """Return the files that CTranslate2 reads, by name."""
+    target = run.tokenizers.target
+    unknown, begin, end = target.pieces([target.unk_id, target.bos_id, target.eos_id])
+    special = {"unk_token": unknown, "bos_token": begin, "eos_token": end, "decoder_start_token": begin}
+    read = {"add_source_bos": False, "add_source_eos": True, "layer_norm_epsilon": 1e-5}
+    texts: dict[str, object] = {"config": special | read}
+    texts |= {f"{side}_vocabulary": each.pieces(range(each.size)) for side, each in run.tokenizers.sides()}
+    made = {"model.bin": binary(tensors(run.model, run.config.model))}
+    return made | {f"{name}.json": json.dumps(text, ensure_ascii=False).encode() for name, text in texts.items()}
 
 
 def tensors(model: Seq2Seq, section: schema.Model) -> Tensors:

@@ -28,9 +28,9 @@ POSITIONS = 211
 """S of the example that the networks are exported with: a number that no layer has as its width."""
 
 
-def export_onnx(path: str | Path, output: Path) -> int:
+def export_onnx(path: str | Path, output: Path) -> None:
     """Write the networks of a recurrent run, its SentencePiece models, a program that translates with them, and a
-    README; return the bytes of all files.
+    README.
 
     Raises CheckpointError for a run that cannot be used.
     """
@@ -45,7 +45,6 @@ def export_onnx(path: str | Path, output: Path) -> int:
     readme = template.substitute(values, most=decoding.max_source, factor=decoding.max_length_factor, more=MORE_PIECES)
     write_text(output / "README.md", readme)
     write_text(output / "translate.py", readme.partition("```python\n")[2].partition("```")[0])
-    return sum(file.stat().st_size for file in output.iterdir())
 
 
 @torch.no_grad()

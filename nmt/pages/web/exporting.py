@@ -27,8 +27,8 @@ SMALL = 1_000_000
 """Bytes of fp32 weights below which an export has four times the steps: its file stays small."""
 
 
-def export_web(run: str | Path, output: Path) -> int:
-    """Write the engine, the weights, the tokenizers and a page that uses them; return the bytes of all files.
+def export_web(run: str | Path, output: Path) -> None:
+    """Write the engine, the weights, the tokenizers and a page that uses them.
 
     Raises CheckpointError for a run that cannot be used, ConfigError for a network or a tokenizer that the engine does
     not run.
@@ -42,7 +42,6 @@ def export_web(run: str | Path, output: Path) -> int:
             shutil.copytree(web / name, output / name, dirs_exist_ok=True)
         for path in (web / "page.js", *(web / "exported").iterdir()):
             shutil.copy(path, output / path.name)
-    return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
 
 
 def exported(run: LoadedRun, translations: Sequence[Translation] | None = None) -> dict[str, bytes]:
@@ -76,8 +75,7 @@ def refuse_unknown_pieces(tokenizers: Tokenizers) -> None:
             problems.append(f"{side}.model: falls back to bytes, which the engine does not; learn one without")
         if tokenizer.normalized("a").endswith("▁"):
             problems.append(f"{side}.model: treats spaces as suffixes, which the engine does not; learn one without")
-    if problems:
-        raise ConfigError(*problems)
+    ConfigError.raise_if_any(problems)
 
 
 def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
