@@ -148,6 +148,7 @@ def beam_search(
         log_probs, state, attention = model.step(previous, state)
         sentences = beam.sentences
         beam, live, ended, done = beam_step(beam, log_probs, len(steps) + 1, limits, beam_size, length_penalty)
+        del log_probs  # large: the next step makes others
         going = (~done).nonzero().squeeze(1)
         if going.numel() < done.numel():
             beam, live = beam.select(going), live.select(going)
