@@ -40,7 +40,7 @@ def evaluate(
         source: raw source text, also as .gz or .xz
         reference: raw reference translations
         model: run directory that translates the source; this or --hypotheses is required
-        hypotheses: translations of the source, one per line; this or --model is required
+        hypotheses: translations of the source, one per line
         calibrate: write RUN/confidence.json, which nmt-translate --confidence reads (use the same decoding options in
             both), and a diagram, RUN/confidence.png
         json: also write the scores to this file

@@ -43,7 +43,7 @@ def score(
         model: run directory of nmt-train
         source: raw source text, also as .gz or .xz
         target: raw translations, line by line
-        n_best: number of translations of each line of the source
+        n_best: translations of each line of the source
         output: numbers, a line for each pair (default: standard output)
         pieces: write source pieces, target pieces and the log-probability of each, one JSON object per pair
         alignments: write word alignments: i-j joins source word i and target word j, from 0

@@ -33,7 +33,7 @@ def serve(
         port: port; 0 takes a free one
 
     Limits:
-        max_characters: maximum number of characters in a line
+        max_characters: longest line, in characters
         time_limit: longest wait for an answer, in seconds
 
     examples:

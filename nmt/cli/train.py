@@ -33,7 +33,7 @@ def train(
     Args:
         config: YAML configuration (default: with --resume, the configuration of the run)
         output: run directory (default: output of the configuration)
-        resume: continue the run in the run directory; --config may be left out
+        resume: continue the run in the run directory
         overwrite: replace the run in the run directory
         dry_run: rehearse training, so that errors appear now; keep nothing
 

@@ -130,7 +130,7 @@ class PredictiveScope(Section):
     hidden: Width | None = None
     """Units of the prediction, in each head; null: ``decoder.hidden`` divided by ``heads``."""
     normalize: bool = True
-    """Divide the weights by their sum; false: do not, as in the paper."""
+    """Divide the weights by their sum; false: as in the paper."""
 
 
 AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Choice("global")]
@@ -265,7 +265,7 @@ class NoAttention(Attention):
 
     type: Literal["none"]
     context: Literal["every_step", "initial_state"] = "every_step"
-    """Where the decoder reads the encoder's summary: at every step, or only in its first state."""
+    """Where the decoder reads the encoder's summary."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """An initial state that would not depend on the forward direction."""

@@ -154,7 +154,7 @@ class Data(Section):
     target_language: Text
     """Code of the target language."""
     train: AnyTrainingSet
-    """Training set: a corpus, or a mix of several."""
+    """Training set."""
     validation: AnyCorpus
     """Validation set."""
     test: AnyCorpus | None = None

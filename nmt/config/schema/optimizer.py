@@ -62,7 +62,7 @@ class Sgd(Optimizer):
     learning_rate: Positive = 1.0
     """Learning rate after warm-up."""
     momentum: Fraction = 0.0
-    """Momentum; 0: none."""
+    """Momentum."""
 
 
 AnyOptimizer = Annotated[Optimizer, Choice("adam", OPTIMIZERS)]

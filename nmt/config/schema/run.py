@@ -32,7 +32,7 @@ class Decoding(Section):
     min_length_factor: Annotated[float, Field(ge=0, le=100)] = 0.0
     """Shortest translation: this many pieces for each source piece."""
     to: Text | None = None
-    """Tag of a training corpus, such as <2de>, put before each line without one; null: none."""
+    """Tag of a training corpus, such as <2de>, put before each line without one."""
     no_repeat_ngram: Annotated[int, Field(ge=0, le=100)] = 0
     """Pieces in a row that may not repeat in a translation (Paulus et al. 2018); 0: no limit."""
 
@@ -60,7 +60,7 @@ class Gold(Section):
 
 
 class GoldAlignment(Gold):
-    """Sentence pairs with word alignments made by people, in aligned files."""
+    """Sentence pairs with word alignments made by people."""
 
     source: Text
     """File with the source sentences."""

@@ -61,7 +61,6 @@ class Training(Section):
     scheduled_sampling: ScheduledSampling | None = None
     """Let the decoder also read the network's own outputs."""
     guided_attention: GuidedAttention | None = None
-    """Teach the attention the word links of the training pairs."""
     clip: Positive | None = 1.0
     """Largest norm of the gradient of all parameters."""
     validation: Validation = Validation()
