@@ -153,13 +153,13 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
     assert {path.suffix for path in Path("runs").glob("curve.*")} == {".png", ".svg", ".json", ".csv"}
     for name in ("confidence.json", "confidence.png"):  # a network without training translates nothing well
         (folder / "runs/en-fr" / name).touch()
-    check_run_table(folder / "runs/en-fr")
+    check_run_list(folder / "runs/en-fr")
 
 
-def check_run_table(run_directory: Path) -> None:
-    """The table of a run directory names all of its files and nothing else; N stands for any number."""
+def check_run_list(run_directory: Path) -> None:
+    """The list of a run directory names all of its files and nothing else; N stands for any number."""
     section = COMMANDS.partition("\n## A run directory")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1] for line in section.splitlines() if line[:3] == "| `"]
+    rows = [line.partition(": ")[0] for line in section.splitlines() if line[:3] == "- `"]
     named = re.findall(r"`([^`]+)`", "".join(rows))
     patterns = {name.replace("{source,target}", side) for name in named for side in ("source", "target")}
     meant = {pattern: {*run_directory.glob(pattern.replace("-N/", "-[0-9]*/"))} for pattern in patterns}
