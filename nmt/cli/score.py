@@ -73,13 +73,15 @@ def score(
     def warn(side: str, pair: int, problem: str) -> None:
         line, copy = divmod(pair - 1, n_best if side == "source" else 1)
         if copy == 0:  # a source is read once for each of its translations
-            warnings.warn(f"{source if side == 'source' else target}:{line + 1}: {problem}", NmtWarning, stacklevel=2)
+            path = source if side == "source" else target
+            warnings.warn(f"{path}:{line + 1}: {problem}", NmtWarning, stacklevel=2)
 
     def warn_reverse(side: str, pair: int, problem: str) -> None:
         warn("target" if side == "source" else "source", pair, f"{reverse_model}: {problem}")
 
+    place = resolve_device(device)
+
     def decode(path: str, pairs: Iterator[Pair], warn: "WarnOfSide") -> "Iterator[tuple[Pair, ForcedDecoding]]":
-        place = resolve_device(device)
         run = load_run(Path(path), place)
         limits = run.config.decoding
         return force(

@@ -1,6 +1,5 @@
 """nmt-translate: lines in, translations out."""
 
-import gc
 import json
 import math
 import sys
@@ -105,11 +104,6 @@ def translate(
     if confidence:
         weights, beam_size = run.folder("best") / "model.safetensors", decoding.get("beam_size")
         calibration = read_calibration(run.confidence, weights, beam_size or config.decoding.beam_size)
-    if "torch" not in sys.modules:  # its import makes no garbage, but a search for it takes a quarter as long
-        gc.disable()
-        __import__("torch")
-        gc.freeze()
-        gc.enable()
     from nmt.search.greedy import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import translate_marked  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -124,9 +118,10 @@ def translate(
     form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
     origin = {"markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
-    origin |= {"scores": scores, "confidence": calibration, "glossary": file_sha256(glossary) if glossary else None}
+    origin["glossary"] = file_sha256(glossary) if glossary else None
+    columns = {"scores": scores, "confidence": calibration}
     with ExitStack() as stack:
-        outputs, done = _open(forms, model, input, search, origin, stack)
+        outputs, done = _open(forms, model, input, search, origin | columns, stack)
         watched = partial(
             translate_watched,
             translator,
