@@ -22,7 +22,7 @@ class NmtError(Exception):
 
     @classmethod
     def raise_if_any(cls, problems: Iterable[str]) -> None:
-        """Raise one error with all problems, each once; go on without any."""
+        """Raise one error with all problems, each once; do nothing if there are none."""
         if found := dict.fromkeys(problems):
             raise cls(*found)
 

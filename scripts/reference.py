@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -292,15 +293,17 @@ def ctranslate2() -> str:
 
 
 def peers() -> str:
-    """The table of docs/figures/peers.json: each toolkit with the same network in fp32."""
+    """The table of docs/figures/peers.json: the means over seeds of each toolkit, with the same network in fp32."""
     names = {"nmt-eole": "this toolkit", "eole": "Eole 0.6.4"}
     keys = ("tokens_per_second", "seconds_to_goal", "peak_mb")
     columns = ("toolkit", "training, target tokens/s", "seconds to 30 BLEU", "MB")
     rows = []
-    for name, result in measured("peers")["results"].items():
-        rows.append([names[name], *(f"{result['training'][key]:,.0f}" for key in keys)])
-        for each in result["translation"]:
-            rows[-1] += [f"{each['sentences_per_second']:.0f}", f"{each['bleu']:.1f}"]
+    for name, results in measured("peers")["results"].items():
+        means = [fmean(each["training"][key] for each in results) for key in keys]
+        rows.append([names[name], *(f"{mean:,.0f}" for mean in means)])
+        for of_beam in zip(*(each["translation"] for each in results), strict=True):
+            for key, decimals in (("sentences_per_second", 0), ("bleu", 1)):
+                rows[-1].append(f"{fmean(each[key] for each in of_beam):.{decimals}f}")
     return table((*columns, "greedy, sentences/s", "BLEU", "beam 5, sentences/s", "BLEU"), rows)
 
 

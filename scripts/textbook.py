@@ -51,7 +51,7 @@ VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLO
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
 RARE = 20
-"""A word is rare if the training text has it at most this often."""
+"""A word is rare if the training text has it at most this often: 220 words of the test set. With 5 it would be 68."""
 
 
 class Claim(Section):

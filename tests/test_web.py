@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import load_file
 
 import measure_web
+from nmt.cli.export import ctranslate2_problems
 from nmt.cli.export import main as export
-from nmt.cli.export import of_ctranslate2
 from nmt.config import dump_config, load_run_config, schema
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
@@ -212,7 +212,7 @@ def test_an_exported_run_reads_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     corpus = {"source": "a", "target": "b", "tag": "<bt>"}
     run = save_run(tmp_path / "run", tokenizers=tokenizers, corpora={"c": corpus}, train={"mix": {"c": 1.0}})
     (run / "config.yaml").write_text((run / "config.yaml").read_text().replace("  to: null", "  to: <bt>"))
-    problems = [*of_ctranslate2(load_run_config(run))]
+    problems = [*ctranslate2_problems(load_run_config(run))]
     assert "data.corpora: CTranslate2 reads the tag <bt> as other pieces; use --web" in problems
     export_web(run, tmp_path / "page")
     lines = [f"<bt> {PAIRS[0].source}", PAIRS[1].source, ""]

@@ -55,7 +55,8 @@ def export(
         raise ConfigError(f"DIR: {folder} is a file; choose a new directory")
     if directory.is_dir() and any(directory.iterdir()):
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
-    config, hint = load_run_config(run), f"to use it: {directory / 'README.md'}"
+    config = load_run_config(run)
+    hint = f"to use it: {directory / 'README.md'}"
     if hub:
         from nmt.runs.hub import export_hub  # noqa: PLC0415  (slow to import)
 
@@ -68,12 +69,12 @@ def export(
         export_web(run, directory)
         hint = f"to see it: python3 -m http.server --directory {folder}"
     elif onnx:
-        ConfigError.raise_if_any(_of_onnx(config))
+        ConfigError.raise_if_any(onnx_problems(config))
         from nmt.translation.onnx import export_onnx  # noqa: PLC0415
 
         export_onnx(run, directory)
     else:
-        ConfigError.raise_if_any([*of_ctranslate2(config), *(_of_argos(config) if argos else ())])
+        ConfigError.raise_if_any([*ctranslate2_problems(config), *(argos_problems(config) if argos else ())])
         from nmt.translation.ctranslate2 import export_argos, export_ctranslate2  # noqa: PLC0415
 
         (export_argos if argos else export_ctranslate2)(run, directory)
@@ -84,8 +85,8 @@ def export(
 main = Command(export)
 
 
-def of_ctranslate2(config: Config) -> Iterator[str]:
-    """Find what CTranslate2 does not translate with, by the key that says so."""
+def ctranslate2_problems(config: Config) -> Iterator[str]:
+    """Yield what CTranslate2 cannot run, each with its key."""
     kinds = {f"model.{name}.type": getattr(config.model, name).type for name in ("encoder", "decoder")}
     if others := {key: kind for key, kind in kinds.items() if kind != "transformer"}:
         listed = " and ".join(f"'{kind}'" for kind in dict.fromkeys(others.values()))
@@ -95,18 +96,18 @@ def of_ctranslate2(config: Config) -> Iterator[str]:
     yield from _of_text(config, "CTranslate2")
 
 
-def _of_argos(config: Config) -> Iterator[str]:
-    """Find what a package of Argos Translate cannot have: two tokenizers, and languages without a code."""
+def argos_problems(config: Config) -> Iterator[str]:
+    """Yield what a package of Argos Translate cannot have: two tokenizers, and languages without a code."""
     if not config.tokenizer.shared:
         yield "tokenizer: Argos Translate has one for both languages; train a run with tokenizer.shared: true"
     for key in ("source_language", "target_language"):
         if not re.fullmatch("[a-z]{2,3}", code := getattr(config.data, key)):
-            right = "must be two or three small letters, such as en; correct config.yaml of the run"
+            right = "must be two or three lower-case letters, such as en; change it in a copy of the run"
             yield f"data.{key}: '{code}' is no language code of Argos Translate; {right}"
 
 
-def _of_onnx(config: Config) -> Iterator[str]:
-    """Find what --onnx does not export, and the package that it needs."""
+def onnx_problems(config: Config) -> Iterator[str]:
+    """Yield what --onnx does not export, and the package that it lacks."""
     for name in ("encoder", "decoder"):
         if (kind := getattr(config.model, name).type) not in CELLS:
             yield f"model.{name}.type: --onnx exports {', '.join(CELLS)}, not '{kind}'; use --ctranslate2"

@@ -42,7 +42,8 @@ def refuse_missing_words(links: Iterable[Link], pair: Pair, place: str, *, first
 def linked_pairs(pairs: Iterable[Pair], corpus: AnyCorpus) -> Iterator[tuple[Pair, set[Link]]]:
     """Read the links of each pair of a corpus, sure and possible ones alike; none if it names no file of links.
 
-    Raises DataError for a file that cannot be read, has a line too few or too many, or links a word that is not there.
+    Raises DataError if the file cannot be read, has more or fewer lines than there are pairs, or holds anything but
+    links of words that are there.
     """
     if corpus.links is None:
         yield from ((pair, set()) for pair in pairs)

@@ -241,7 +241,8 @@ def bootstrap_bleu(statistics: Integers, resamples: int, seed: int | Sequence[in
 
 
 def draws(size: int, resamples: int, seed: int | Sequence[int]) -> Iterator[Integers]:
-    """Yield bootstrap samples, functions of seed and size: how often each of ``size`` sentences is drawn, (size,)."""
+    """Yield ``resamples`` bootstrap samples: how often each of ``size`` sentences is drawn, (size,). They depend only
+    on the seed and the size."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
         yield np.bincount(generator.integers(size, size=size), minlength=size)

@@ -203,7 +203,7 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -
                 problems += [_placed(problem, origins, f"{file}: systems.{system}") for problem in error.problems]
             else:
                 runs.append(Run(system, seed, config.model_copy(update={"output": str(path)}), every))
-    ConfigError.raise_if_any(problems)  # all seeds of a system have the same
+    ConfigError.raise_if_any(problems)  # repeated for each seed
     return Plan(experiment.base, Path(experiment.output), tuple(runs), _tests(experiment, file, base))
 
 

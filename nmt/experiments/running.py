@@ -1,4 +1,4 @@
-"""An experiment from its plan to its table: what is left of each run, processes side by side, results."""
+"""An experiment from its plan to its table: what each run still needs, the processes that train, the results."""
 
 import json
 import os

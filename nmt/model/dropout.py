@@ -12,8 +12,9 @@ from torch.nn import functional
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability p, and scale the others by 1 / (1 - p).
 
-    On a CPU, PyTorch draws one element after the other from its generator: 8 ns each, 5% of a training step. Here it
-    only draws the seed of a faster one (SFC64), which gives four 16-bit numbers at a time: p is a multiple of 2^-16.
+    On a CPU, PyTorch draws one element after the other from its generator: 8 ns each, 5% of a training step. Here its
+    generator only draws the seed of a faster one (SFC64), which gives four 16-bit numbers at a time; so p is rounded to
+    a multiple of 2^-16.
     """
     if p in (0, 1) or x.device.type != "cpu":
         return functional.dropout(x, p)

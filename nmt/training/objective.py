@@ -83,7 +83,7 @@ class Reinforce(TeacherForcing):
     """REINFORCE with a baseline and a bonus for entropy (Williams 1992; Xu et al. 2015, section 4.1).
 
     The reward of a position is the log-likelihood of the words that depend on it: of its own word, or of that and all
-    later ones (``to_go``). The baseline is known before the position is chosen: else it would bias the gradient.
+    later ones (``to_go``). The baseline is known before the position is chosen; otherwise it would bias the gradient.
     """
 
     attention_gradients: bool = True

@@ -147,7 +147,7 @@ def score_test(
     if not prepared.test_pairs:
         return
     world, validator, log = trainer.world, trainer.validator, trainer.log
-    trainer.optimizer.state.clear()  # saved, and twice as large as the weights
+    trainer.optimizer.state.clear()  # the checkpoint has the moments; Adam's are twice as large as the weights
     load_weights(trainer.model, share_tensors(world, lambda: run.weights("best")), str(run.folder("best")))
     sources, references = zip(*prepared.test_pairs, strict=True)
     hypotheses = validator.translate(sources, validator.of_test, torch.float32, "translating the test set", check_stop)

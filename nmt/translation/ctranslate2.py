@@ -4,6 +4,7 @@ The format of ``model.bin``, little-endian: version, name and revision of the sp
 name, shape, number format and content; the aliases, names of tensors that are stored under another one.
 """
 
+import io
 import json
 import re
 import struct
@@ -78,16 +79,18 @@ def export_argos(path: str | Path, output: Path) -> None:
     name = f"translate-{source}_{target}"
     template = Template(files("nmt.translation").joinpath("argos.md").read_text("utf-8"))
     readme = template.substitute(source=source, target=target, package=name)
-    metadata = {"package_version": "1.0", "argos_version": "1.10"}
+    metadata = {"package_version": "1.0", "argos_version": "1.11"}
     metadata |= {"from_code": source, "from_name": source, "to_code": target, "to_name": target}
-    output.mkdir(parents=True, exist_ok=True)
-    write_text(output / "README.md", readme)
-    with ZipFile(output / f"{name}.argosmodel", "w", ZIP_DEFLATED) as package:
+    content = io.BytesIO()
+    with ZipFile(content, "w", ZIP_DEFLATED) as package:
         package.writestr(f"{name}/metadata.json", json.dumps(metadata))
         package.writestr(f"{name}/README.md", readme)
         package.writestr(f"{name}/sentencepiece.model", run.tokenizers.source.model)
-        for file, content in exported(run).items():
-            package.writestr(f"{name}/model/{file}", content)
+        for file, data in exported(run).items():
+            package.writestr(f"{name}/model/{file}", data)
+    output.mkdir(parents=True, exist_ok=True)
+    write_bytes(output / f"{name}.argosmodel", content.getvalue())
+    write_text(output / "README.md", readme)
 
 
 def exported(run: LoadedRun) -> dict[str, bytes]:

@@ -176,8 +176,8 @@ class Translator:
         for text in windows(lines, first_window, window, _characters):
             yield from self._translate_window(text, first + before, options, warn, check_stop, progress)
             before += len(text)
-            # after each window of long lines, and after every FIRST_WINDOW lines, of one text or of many short ones:
-            # batches of all sizes leave gaps, which would add up
+            # Return freed memory after each window of long lines, and after every FIRST_WINDOW lines, of one text or of
+            # many short ones: batches of all sizes leave gaps, which would add up.
             self._unreleased += len(text)
             if self._unreleased >= FIRST_WINDOW or sum(map(_characters, text)) >= WINDOW_CHARACTERS:
                 self._unreleased = 0
