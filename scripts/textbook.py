@@ -311,13 +311,14 @@ def textbook(*, begun_at: str | None = None) -> None:
     Args:
         begun_at: commit at which the runs were begun (default: the current one)
     """
+    scored_at = commit()  # before the first result changes the working tree
     for file in sorted(Path("configs/experiments/textbook").glob("*.yaml")):
         experiment = load_experiment(file)
         plan = make_plan(experiment, str(file))
         made = {
             "command": f"nmt-experiment --config {file}; python scripts/textbook.py",
-            "begun_at_commit": begun_at or commit(),
-            "scored_at_commit": commit(),
+            "begun_at_commit": begun_at or scored_at,
+            "scored_at_commit": scored_at,
             "scored_on": machine(),
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
