@@ -130,8 +130,9 @@ def verbosity_options() -> list[str]:
 class StopRequest:
     """A stop request by Ctrl-C, SIGTERM or SIGHUP.
 
-    Within its ``with`` block the first signal is recorded, and training stops after the current step or batch; a second
-    one ends the process. Signals that nohup or a script has made the process ignore stay ignored, except SIGTERM.
+    Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
+    signal ends the process immediately. Signals that nohup or a script has made the process ignore stay ignored, except
+    SIGTERM.
     """
 
     def __init__(self) -> None:

@@ -192,8 +192,9 @@ def training_batches(
 ) -> Iterator[tuple[Position, Batch]]:
     """Endless batches from a position on, each with the position after it.
 
-    ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; all have
-    the same position after a round. So any number continues from any position, and an epoch has every pair once.
+    ``size`` processes deal out the batches of all epochs in turn, the ``rank``-th of every ``size`` to each; the
+    position after a round is the same in all of them. So any number of processes continues from any position, and an
+    epoch has every pair exactly once.
     """
     batches = _batches(corpus, batch_tokens, seed, position)
     while True:

@@ -46,7 +46,8 @@ class Comparison:
 def compare(
     names: Sequence[str], n: int, real: Floats, resampled: Floats, lengths: Range | None = None
 ) -> list[Comparison]:
-    """Compare each pair, given the values of all on ``n`` sentences (systems,) and resampled (systems, resamples)."""
+    """Compare each pair of systems, given their values (systems,) on ``n`` sentences and on the resamples of these
+    sentences, (systems, resamples)."""
     found = []
     for i, j in combinations(range(len(names)), 2):
         difference, spread = float(real[i] - real[j]), resampled[i] - resampled[j]

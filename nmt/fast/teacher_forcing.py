@@ -134,7 +134,8 @@ def _attending(
     combine: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """All steps of the first layer and its attention, as :func:`attending_sequence`: embedded (B, T, E)."""
-    attention, additive = decoder.attention, None
+    attention = decoder.attention
+    additive = None
     if isinstance(attention, AdditiveAttention):
         additive = attention.query.weight, attention.energy.weight.squeeze(0)
     return attending_sequence(
@@ -179,8 +180,9 @@ def unroll_feeding(decoder: LuongDecoder, embedded: Tensor, state: RecurrentStat
     combine, hidden = decoder.combine, decoder.cell.hidden
     assert decoder.feeding_gates is not None
     from_context, from_state = combine.weight.split((combine.in_features - hidden, hidden), 1)
-    values, fed = functional.linear(state.memory.annotations, from_context), decoder.feeding_gates.weight
-    _, readouts, weights = _attending(decoder, embedded, state, values, fed, (from_state, combine.bias))
+    values = functional.linear(state.memory.annotations, from_context)
+    feeding = decoder.feeding_gates.weight
+    _, readouts, weights = _attending(decoder, embedded, state, values, feeding, (from_state, combine.bias))
     return readouts.permute(2, 0, 1).contiguous(), weights.transpose(0, 1)
 
 

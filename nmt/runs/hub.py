@@ -43,7 +43,7 @@ def local(run: str) -> str:
 
 
 def export_hub(path: str, output: Path) -> None:
-    """Write what translation needs of a run, and README.md, a model card (Mitchell et al. 2019) with its facts.
+    """Write what translation needs of a run, and README.md, a model card (Mitchell et al. 2019) of the run.
 
     Raises CheckpointError or FileError for a run that cannot be used.
     """

@@ -25,7 +25,7 @@ class TranslatedHypothesis:
     pieces: list[str]
     """Target pieces, with the end symbol if it was emitted."""
     attention: Attention | None = field(default=None, compare=False, repr=False)
-    """(T, S), a row for each target and a column for each source piece; None if not kept or without attention."""
+    """(T, S), a row for each target piece and a column for each source piece; None if not kept or without attention."""
     ids: Sequence[int] = field(default=(), compare=False, repr=False)
 
     @property
