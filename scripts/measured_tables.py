@@ -1,0 +1,163 @@
+"""Tables of the pages whose numbers are in docs/figures, written by the scripts that measure them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+
+
+def browser() -> str:
+    """The table of docs/figures/web.json: of each run the toolkit, then the engine by its weights; greedy, beam 5."""
+    columns = ("{equal, %:g} ({largest difference:.3f})", "{BLEU:.2f}", "{sentences/s:.0f}")
+    lines = []
+    for run, result in measured("web").items():
+        systems: dict[str, dict[int, dict[str, Any]]] = {}
+        for row in result["rows"]:
+            systems.setdefault(row["system"], {})[row["beam"]] = row
+        for system, rows in systems.items():
+            if system in {"toolkit, in batches", "engine, fp32"}:
+                continue  # the engine translates one at a time; in fp32 it writes the same
+            name = f"{run}, {system.removeprefix('engine, ')}"
+            cells = [", ".join(_cell(rows, beam, form) for beam in (1, 5)) for form in columns]
+            size = _cell(rows, 1, "{weights, MB:.2f}")
+            lines.append([cell.replace("–, –", "–") for cell in (name, size, *cells)])
+    same = "same translations as the toolkit, % (largest difference)"
+    return table(("run, weights", "MB", same, "BLEU", "sentences per CPU s"), lines)
+
+
+def _cell(rows: Mapping[int, Mapping[str, Any]], beam: int, form: str) -> str:
+    """A cell of the engine's table; a dash for what was not measured."""
+    try:
+        return form.format_map(rows[beam])
+    except KeyError:
+        return "–"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    header, *lines = (f"| {' | '.join(cells)} |\n" for cells in (columns, *rows))
+    return "".join([header, "|---" * len(columns), "|\n", *lines])
+
+
+def measured(name: str) -> Any:
+    """What docs/figures/NAME.json has."""
+    return json.loads((ROOT / f"docs/figures/{name}.json").read_text("utf-8"))
+
+
+def ctranslate2() -> str:
+    """The table of docs/figures/ctranslate2.json: each toolkit and precision in its fastest setting."""
+    fastest: dict[str, dict[int, float]] = {}
+    for row in measured("ctranslate2")["rows"]:
+        rates = fastest.setdefault(", ".join(row["system"].split(", ")[:2]), {})
+        rates[row["beam"]] = max(rates.get(row["beam"], 0.0), row["sentences/s"])
+    rows = sorted(fastest.items(), key=lambda each: -each[1][5])
+    return table(
+        ("toolkit", "greedy", "beam 5"), ((name, f"{rates[1]:,.0f}", f"{rates[5]:,.0f}") for name, rates in rows)
+    )
+
+
+def peers() -> str:
+    """The table of docs/figures/peers.json: the means over seeds of each toolkit, with the same network in fp32."""
+    names = {"nmt-eole": "this toolkit", "eole": "Eole 0.6.4"}
+    keys = ("tokens_per_second", "seconds_to_goal", "peak_mb")
+    columns = ("toolkit", "training, target tokens/s", "seconds to 30 BLEU", "MB")
+    rows = []
+    for name, results in measured("peers")["results"].items():
+        means = [fmean(each["training"][key] for each in results) for key in keys]
+        rows.append([names[name], *(f"{mean:,.0f}" for mean in means)])
+        for of_beam in zip(*(each["translation"] for each in results), strict=True):
+            for key, decimals in (("sentences_per_second", 0), ("bleu", 1)):
+                rows[-1].append(f"{fmean(each[key] for each in of_beam):.{decimals}f}")
+    return table((*columns, "greedy, sentences/s", "BLEU", "beam 5, sentences/s", "BLEU"), rows)
+
+
+def memory() -> str:
+    """The table of docs/figures/peak_memory.json."""
+    return table(
+        ("task", "peak, MB"), ((row["task"], f"{row['peak, MB']:,}") for row in measured("peak_memory")["rows"])
+    )
+
+
+def family() -> str:
+    """The table of docs/figures/attention.json, whose systems have an asterisk if they have several seeds."""
+    columns = ("parameters, M", "sentences/s", "perplexity", "BLEU")
+    rows = measured("attention")["scores"]
+    return table(
+        ("system", *columns),
+        ((row["system"] + (r"\*" if row["seeds"] > 1 else ""), *(row[each] for each in columns)) for row in rows),
+    )
+
+
+def kept() -> str:
+    """What comes through a translation, of docs/figures/own_text.json."""
+    found = measured("own_text")
+    spans, terms, tags, trust = (found[name] for name in ("spans", "glossary", "markup", "confidence"))
+    used = [
+        f"{terms[f'of these used, {kind}']} of {terms[f'terms {kind}']}" for kind in ("shown in training", "not shown")
+    ]
+    bleu = [f"{terms['BLEU'][name]:.1f}" for name in ("with terms", "without terms", "without data.glossary")]
+    rows = {
+        "`data.protect`: spans in the right place, once each": f"{spans['in their place']:,} of {spans['spans']:,}",
+        "`--glossary`: terms used: shown in training; not shown": "; ".join(used),
+        "BLEU with these terms; without; of a system without `data.glossary`": "; ".join(bleu),
+        "`--markup`: translations with balanced tags": f"{tags['balanced lines']:,} of {tags['lines']:,}",
+        f"in the {tags['lines that are the reference']} translations that equal the reference: correctly tagged words, "
+        f"out of all that are tagged or should be tagged": f"{tags['of these right']:,} of "
+        f"{tags['words to be tagged, or tagged']:,}",
+        "`--confidence` on Multi30k: how often a good translation has a higher probability than a bad one; calibration "
+        "error": f"{trust['area under the curve']:.1%}; {trust['calibration error']}",
+    }
+    return table(("measurement", "result"), rows.items())
+
+
+def rough() -> str:
+    """Scores of rough text by systems with and without data.rough, of docs/figures/own_text.json."""
+    found = measured("own_text")["rough text"]
+    systems = {"longer": "without", "rough": "`data.rough: {}`"}
+    kinds = {"clean": "clean", "capitals": "capitals", "5% typos": "5% mistyped letters", "title": "Capital Initials"}
+    scores = [found[each] for each in systems]
+    rows = [
+        [name, *(f"{_mean(each[f'BLEU, {kind}'])}; {_mean(each[f'chrF, {kind}'])}" for each in scores)]
+        for kind, name in kinds.items()
+    ]
+    alone = [_mean([100 * words / found["words"] for words in each["words alone"]]) for each in scores]
+    return table(("source", *systems.values()), [*rows, ["words alone, not repeated, %", *alone]])
+
+
+def ladder() -> str:
+    """BLEU by pairs, of docs/figures/own_text.json."""
+    found = measured("own_text")["BLEU by pairs"]
+    rows = []
+    for pairs in (0, 1000, 5000, 20000, 29000):
+        adapted = f"adapted-{pairs}" if pairs else "parliament"
+        cells = [(f"nothing-{pairs}", "captions"), (adapted, "captions"), (adapted, "debates")]
+        rows.append([f"{pairs:,}", *(_mean(found[name][text]) if name in found else "–" for name, text in cells)])
+    return table(("pairs", "from nothing", "adapted", "adapted, on debates"), rows)
+
+
+def languages() -> str:
+    """BLEU of systems of one language and of several, of docs/figures/own_text.json."""
+    found = measured("own_text")["BLEU by language"]
+    directions = {
+        "en-de": "English to German",
+        "en-fr": "English to French",
+        "fr-de": "French to German, not trained",
+        "fr-en-de": "French to German through English",
+    }
+    rows = []
+    for direction, name in directions.items():
+        systems = [found[each].get(direction) for each in (direction[-2:], "both", "four")]
+        rows.append([name, *(_mean(scores) if scores else "–" for scores in systems)])
+    return table(("direction", "one for each", "one for both", "one for four directions"), rows)
+
+
+def _mean(scores: Sequence[float]) -> str:
+    """The mean over seeds."""
+    return f"{sum(scores) / len(scores):.1f}"
+
+
+TABLES = browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages
+"""Each stands on its page under its name."""
