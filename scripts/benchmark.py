@@ -1,9 +1,11 @@
 """Measure training and decoding, and compare them with the matrix products of the machine."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -35,6 +37,8 @@ Sizes = tuple[int, int, int]
 SHAPES: Sequence[Sizes] = [(64, 15, 14), (64, 40, 40)]
 """The reference shape and a long one."""
 GPU_SHAPES: Sequence[Sizes] = [(128, 30, 30), (256, 30, 30), (512, 30, 30)]
+INSTRUCTIONS = "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"
+"""Environment variables that keep PyTorch and its libraries from newer instructions of the processor."""
 
 
 def sizes(text: str) -> Sizes:
@@ -99,16 +103,14 @@ def benchmark(
         beam_size: beam sizes with --decode (default: 1 and 5)
         memory: measure peak memory, of translation with this run directory
         lines: with --memory translate the file repeated up to this many lines
-        json: also write the rows to this file, as JSON
+        json: also write the rows to this file, with the machine and the commit
     """
     if (decode or memory) and not input:
         raise ConfigError("--decode and --memory need --input, a file to translate")
     if memory and input:
         peaks = measure_memory(memory, list(read_lines(input)), lines, updates)
         rows = [{"task": task, "peak, MB": peak} for task, peak in peaks.items()]
-        print(markdown([{name: str(cell) for name, cell in row.items()} for row in rows]))
-        if json:
-            write_json(Path(json), provenance(" ".join(sys.argv)) | {"rows": rows})
+        show([{name: str(cell) for name, cell in row.items()} for row in rows], rows, json)
         return
     where = device or "cpu"
     if config:
@@ -142,9 +144,15 @@ def benchmark(
         real = [(path, set or (), device, updates) for path in config or ()]
         found = measured(measure_config, real) if config else measured(measure, [(case,) for case in cases])
         cells, rows = [row.cells() for row in found], [asdict(row) for row in found]
+    show(cells, rows, json)
+
+
+def show(cells: Sequence[dict[str, str]], rows: Sequence[dict[str, Any]], json: str | None) -> None:
+    """Print the table; write its rows, with what they come from, into a file."""
     print(markdown(cells))
     if json:
-        write_json(Path(json), rows)
+        limits = [f"{name}={os.environ[name]}" for name in INSTRUCTIONS if name in os.environ]
+        write_json(Path(json), provenance(" ".join([*limits, *sys.argv])) | {"rows": rows})
 
 
 def measured(task: Callable[..., Row], calls: Iterable[tuple[Any, ...]]) -> list[Row]:
@@ -168,6 +176,8 @@ def decoding(
         for cell, row in zip(cells, rows, strict=True):
             row["bleu"] = bleu(Evidence(row["hypotheses"], references, tokenizer)).value
             cell["BLEU"] = f"{row['bleu']:.2f}"
+    for row in rows:
+        row["hypotheses_sha256"] = sha256("\n".join(row.pop("hypotheses")).encode()).hexdigest()
     return cells, rows
 
 

@@ -1,6 +1,5 @@
 """The scripts that stand beside the package. The benchmark measures what it says; how fast that is, is not tested."""
 
-import json
 import math
 import re
 import subprocess
@@ -26,6 +25,7 @@ from nmt import __version__
 from nmt.data.corpus import Pair
 from nmt.errors import DataError
 from nmt.experiments.plan import load_experiment
+from nmt.files import read_json
 from peers.processes import Command, matches
 from peers.toolkits import TOOLKITS, Toolkit
 from tests.models import TARGET, model_config
@@ -92,7 +92,7 @@ def test_a_row_holds_what_others_read_from_it(tmp_path: Path, capsys: pytest.Cap
     rows = tmp_path / "rows.json"
     options = ["--variant", "none", "--precision", "fp32", "--shape", "2x3x4", "--repeats", "1", "--json", str(rows)]
     assert benchmark.main(options) == 0
-    (row,) = json.loads(rows.read_text("utf-8"))
+    (row,) = read_json(rows)["rows"]
     assert (row["variant"], row["precision"], row["device"], row["shape"]) == ("none", "fp32", "cpu", "2 x 3 -> 4")
     assert row["share"] == pytest.approx(row["flops_per_second"] / row["product_flops_per_second"])
     assert row["target_tokens_per_second"] == pytest.approx(8 / row["milliseconds_per_step"] * 1e3)
@@ -107,13 +107,13 @@ def test_training_and_decoding_of_a_run(tmp_path: Path) -> None:
     rows, run, source = tmp_path / "rows.json", tmp_path / "run", tmp_path / "lines"
     options = ["--config", str(run / "config.yaml"), "--updates", "3", "--set", "seed=2", "--json", str(rows)]
     assert benchmark.main(options) == 0
-    (row,) = json.loads(rows.read_text("utf-8"))
+    (row,) = read_json(rows)["rows"]
     assert 0 <= row["padding"] < 1
     source.write_text("a b\n\nc\n", "utf-8")
     options = ["--decode", str(run), "--input", str(source), "--repeats", "1", "--beam-size", "2"]
     assert benchmark.main([*options, "--precision", "fp32", "--json", str(rows)]) == 0
-    plain, fast = json.loads(rows.read_text("utf-8"))
-    assert plain["hypotheses"] == fast["hypotheses"] and len(fast["hypotheses"]) == 3
+    plain, fast = read_json(rows)["rows"]
+    assert plain["hypotheses_sha256"] == fast["hypotheses_sha256"] and fast["sentences"] == 3
 
 
 # --- the work of a network, counted by hand from the papers' equations ------------------------------------------------
