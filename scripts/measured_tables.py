@@ -47,6 +47,35 @@ def measured(name: str) -> Any:
     return json.loads((ROOT / f"docs/figures/{name}.json").read_text("utf-8"))
 
 
+def training() -> str:
+    """The table of docs/figures/training.json: the rate of each system by precision."""
+    rates: dict[str, dict[str, str]] = {}
+    for row in measured("training")["rows"]:
+        rate = row["target_tokens_per_second"]
+        rates.setdefault(SYSTEMS.get(row["variant"], row["variant"]), {})[row["precision"]] = f"{rate:,.0f}"
+    return table(("system", "fp32", "bf16"), ((name, each["fp32"], each["bf16"]) for name, each in rates.items()))
+
+
+SYSTEMS = {
+    "luong": "luong, no input feeding",
+    "luong-feeding": "luong, input feeding",
+    "stacked": "three GRU layers",
+}
+"""Names of systems on the page that differ from those in scripts/benchmarks/systems.py."""
+
+
+def decoding() -> str:
+    """The table of docs/figures/decoding.json: sentences per second and BLEU by precision and beam."""
+    cells: dict[str, dict[int, tuple[str, str]]] = {}
+    for row in measured("decoding")["rows"]:
+        cells.setdefault(row["precision"], {})[row["beam_size"]] = (
+            f"{row['sentences_per_second']:,.0f}",
+            f"{row['bleu']:.2f}",
+        )
+    columns = ("precision", "greedy, sentences/s", "BLEU", "beam 5, sentences/s", "BLEU")
+    return table(columns, ((name, *each[1], *each[5]) for name, each in cells.items()))
+
+
 def ctranslate2() -> str:
     """The table of docs/figures/ctranslate2.json: each toolkit and precision in its fastest setting."""
     fastest: dict[str, dict[int, float]] = {}
@@ -159,5 +188,5 @@ def _mean(scores: Sequence[float]) -> str:
     return f"{sum(scores) / len(scores):.1f}"
 
 
-TABLES = browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages
+TABLES = training, decoding, browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages
 """Each stands on its page under its name."""
