@@ -246,8 +246,13 @@ def load_tensors(path: Path) -> "dict[str, Tensor]":
     """Load a safetensors file. Raises CheckpointError if the file is missing or malformed."""
     inspect(path)
     try:
-        with safe_open(path, framework="pt") as file:  # copied: a mapped file keeps its disk space when it is deleted
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118  (not a mapping)
+        with safe_open(path, framework="pt") as file:
+            names = list(file.keys())
+        tensors = {}
+        for name in names:  # opened for each, so that no more than one is in memory twice
+            with safe_open(path, framework="pt") as file:
+                tensors[name] = file.get_tensor(name).clone()  # a mapped file keeps its disk space when it is deleted
+        return tensors
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
 
