@@ -17,7 +17,7 @@ TERM_MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 """Before and behind a translation."""
 STRAY = str.maketrans(dict.fromkeys(TERM_MARKS, "\ufffd"))
 """Makes marks in a text unknown characters."""
-FOREIGN = 0.3
+FOREIGN = 0.1
 """Share of the shown translations that become another word."""
 STEM, ENDING = 3, 2
 """Letters of a word that inflection keeps at least, and letters at its end that it may change."""
@@ -53,7 +53,7 @@ class Glossary:
         source, target, choice = pair.source.translate(STRAY), pair.target, random.Random(pair.source)
         if choice.random() >= self.share:
             return Pair(source, target)
-        part, words = choice.random(), re.findall(r"\w+", target)
+        part, words = choice.random(), re.findall(r"\w+(?:-\w+)*", target)
 
         def replaced(term: re.Match[str]) -> str:
             nonlocal target
