@@ -89,18 +89,17 @@ def ctranslate2() -> str:
 
 
 def peers() -> str:
-    """The table of docs/figures/peers.json: the means over seeds of each toolkit, with the same network in fp32."""
-    names = {"nmt-eole": "this toolkit", "eole": "Eole 0.6.4"}
-    keys = ("tokens_per_second", "seconds_to_goal", "peak_mb")
-    columns = ("toolkit", "training, target tokens/s", "seconds to 30 BLEU", "MB")
+    """The table of docs/figures/peers.json: means over seeds; of translation the rate, BLEU and memory."""
+    names = {"nmt": "this toolkit", "eole": "Eole 0.6.4"}
+    columns = ("toolkit", "training, target tokens/s", "MB", "greedy, sentences/s", "BLEU", "MB")
     rows = []
     for name, results in measured("peers")["results"].items():
-        means = [fmean(each["training"][key] for each in results) for key in keys]
-        rows.append([names[name], *(f"{mean:,.0f}" for mean in means)])
+        rate, peak = (fmean(each["training"][key] for each in results) for key in ("tokens_per_second", "peak_mb"))
+        rows.append([names[name], f"{rate:,.0f}", f"{peak:,.0f}"])
         for of_beam in zip(*(each["translation"] for each in results), strict=True):
-            for key, decimals in (("sentences_per_second", 0), ("bleu", 1)):
+            for key, decimals in (("sentences_per_second", 0), ("bleu", 1), ("peak_mb", 0)):
                 rows[-1].append(f"{fmean(each[key] for each in of_beam):.{decimals}f}")
-    return table((*columns, "greedy, sentences/s", "BLEU", "beam 5, sentences/s", "BLEU"), rows)
+    return table((*columns, "beam 5, sentences/s", "BLEU", "MB"), rows)
 
 
 def memory() -> str:
@@ -160,7 +159,7 @@ def ladder() -> str:
     """BLEU by pairs, of docs/figures/own_text.json."""
     found = measured("own_text")["BLEU by pairs"]
     rows = []
-    for pairs in (0, 1000, 5000, 20000, 29000):
+    for pairs in (0, 1000, 5000, 10000, 20000, 29000):
         adapted = f"adapted-{pairs}" if pairs else "parliament"
         cells = [(f"nothing-{pairs}", "captions"), (adapted, "captions"), (adapted, "debates")]
         rows.append([f"{pairs:,}", *(_mean(found[name][text]) if name in found else "–" for name, text in cells)])

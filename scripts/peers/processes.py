@@ -10,21 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import IO
 
 from nmt.errors import DataError
 
 STAMP = re.compile(r"^ *([\d.]+)\t(.*)$")
-
-
-@dataclass(frozen=True)
-class Command:
-    """What to run, and the files that it reads from and prints to."""
-
-    argv: Sequence[str]
-    stdin: Path | None = None
-    stdout: Path | None = None
-    """Without it, what is printed goes to the log."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +27,7 @@ class Finished:
     """Whether it was stopped at the time limit."""
 
 
-def run(command: Command, folder: Path, log: Path, threads: int, limit: float) -> Finished:
+def run(command: Sequence[str], folder: Path, log: Path, threads: int, limit: float) -> Finished:
     """Run a command in a folder, with that many threads. ``log`` gets what it says: for each line the seconds since the
     start, a tab, and the line.
 
@@ -47,20 +36,16 @@ def run(command: Command, folder: Path, log: Path, threads: int, limit: float) -
     """
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("PYTHONPATH", None)  # another environment must not see this toolkit's modules
-    reads = command.stdin.open("rb") if command.stdin else subprocess.DEVNULL
-    writes = command.stdout.open("wb") if command.stdout else subprocess.PIPE
-    said: int | IO[bytes] = subprocess.PIPE if command.stdout else subprocess.STDOUT
     start = time.perf_counter()
     process = subprocess.Popen(
-        command.argv, cwd=folder, env=environment, stdin=reads, stdout=writes, stderr=said,
-        start_new_session=True,
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     expired = Timer(limit, _stop, [process.pid])
     expired.start()
-    lines = process.stderr if command.stdout else process.stdout
-    assert lines is not None
+    assert process.stdout is not None
     try:
-        with lines, log.open("w", encoding="utf-8") as file:
+        with process.stdout as lines, log.open("w", encoding="utf-8") as file:
             for line in lines:
                 file.write(f"{time.perf_counter() - start:10.2f}\t{line.decode(errors='replace').rstrip()}\n")
                 file.flush()
@@ -71,13 +56,10 @@ def run(command: Command, folder: Path, log: Path, threads: int, limit: float) -
     finally:
         stopped = not expired.is_alive()
         expired.cancel()
-        for opened in (reads, writes):
-            if not isinstance(opened, int):
-                opened.close()
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode and not stopped:
         end = "\n".join(log.read_text("utf-8").splitlines()[-15:])
-        raise DataError(f"{' '.join(command.argv)}: failed with status {process.returncode}:\n{end}")
+        raise DataError(f"{' '.join(command)}: failed with status {process.returncode}:\n{end}")
     return Finished(time.perf_counter() - start, usage.ru_maxrss * 1024 / 1e6, stopped)
 
 
