@@ -2,7 +2,7 @@
 
 The task is Multi30k, German to English, with SentencePiece BPE of 8,000 pieces a side: a bidirectional GRU encoder of
 256 units in each direction, a GRU decoder of 512, additive attention, embeddings of 256, dropout 0.2, weights uniform
-in +-0.1 at first; 134 pairs an update, Adam with a rate of 1e-3. Two differences remain: our readout has a tanh, and
+in +-0.1 at first; 112 pairs an update, Adam with a rate of 1e-3. Two differences remain: our readout has a tanh, and
 our decoder starts from a learned function of the encoder's last state, Eole's from that state.
 """
 
@@ -54,7 +54,6 @@ class Nmt(Toolkit):
         "model.encoder.hidden": 256,
         "model.attention": "{type: luong, score: {type: concat, hidden: 512}, input_feeding: true}",
         "model.dropout.annotation": 0,
-        "training.batch_tokens": 2400,
         "training.schedule": "{type: constant}",
     }
     """Options that differ from configs/benchmark/reference.yaml."""
