@@ -1,6 +1,5 @@
 """Terms with a translation that is given: read, found, shown in training, used by nmt-translate."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,15 +79,6 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(tmp_path
     other = prepare(config(tmp_path, {"type": "character"}, glossary=how))
     assert not any([begin in source for source, _ in pairs_of(other.train)][1::2]), "encoded again"
     assert other.corpus_sha256 != prepared.corpus_sha256, "a run does not resume with other terms"
-
-
-def test_some_become_another_word_on_both_sides() -> None:
-    terms = Glossary({"fire": "feu"}, share=1.0)
-    shown = [terms.shown(Pair(f"fire {number}", f"le feu {number}")) for number in range(300)]
-    marks = re.compile(rf"{TERM_MARKS[0]} (\w+) {TERM_MARKS[1]}")
-    copied = [(found[1], each) for each in shown if (found := marks.match(each.source))]
-    assert {word for word, _ in copied} > {"le", "feu"}
-    assert all(each.target.split()[1] == word for word, each in copied)
 
 
 @pytest.fixture

@@ -17,8 +17,6 @@ TERM_MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 """Before and behind a translation."""
 STRAY = str.maketrans(dict.fromkeys(TERM_MARKS, "\ufffd"))
 """Makes marks in a text unknown characters."""
-FOREIGN = 0.1
-"""Share of the shown translations that become another word."""
 STEM, ENDING = 3, 2
 """Letters of a word that inflection keeps at least, and letters at its end that it may change."""
 
@@ -48,25 +46,17 @@ class Glossary:
 
     def shown(self, pair: Pair) -> Pair:
         """Return a training pair; in ``share`` of all pairs the source shows translations that the target has, with any
-        ending, from few to all of them. Some become another word of the target, on both sides, so that the network
-        learns to copy what stands between the marks rather than the terms of the file."""
-        source, target, choice = pair.source.translate(STRAY), pair.target, random.Random(pair.source)
+        ending, from few to all of them."""
+        source, choice = pair.source.translate(STRAY), random.Random(pair.source)
         if choice.random() >= self.share:
-            return Pair(source, target)
-        part, words = choice.random(), re.findall(r"\w+(?:-\w+)*", target)
+            return Pair(source, pair.target)
+        part = choice.random()
 
         def replaced(term: re.Match[str]) -> str:
-            nonlocal target
             translation = self._spelled[term[0]]
-            if choice.random() >= part or not inflected(translation, target):
-                return term[0]
-            if choice.random() < FOREIGN:
-                other = choice.choice(words)
-                target, found = re.subn(rf"(?<!\w){re.escape(translation)}(?!\w)", other, target, count=1)
-                translation = other if found else translation
-            return marked(translation)
+            return marked(translation) if choice.random() < part and inflected(translation, pair.target) else term[0]
 
-        return Pair(self._found.sub(replaced, source), target)
+        return Pair(self._found.sub(replaced, source), pair.target)
 
 
 def marked(translation: str) -> str:
