@@ -62,6 +62,8 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     assert [float(each) for each, _ in rows] == pytest.approx(calibration.probability(per_piece), abs=1e-4)
     both = command(translate, *options, "--confidence", "--scores", "--input", source)[1].splitlines()
     assert [line.split("\t")[1:] for line in both] == rows
+    source.write_text("\n")
+    assert command(translate, *options, "--confidence", "--input", source)[1] == "0.0000\t\n"
     code, _, err = command(translate, *options, "--confidence", "--beam-size", 7)
     assert code == 2 and f"use --beam-size {content['beam_size']}, or calibrate" in err
     weights = run / "checkpoints/best/model.safetensors"

@@ -10,6 +10,7 @@ from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair, read_terms
 from nmt.data.dataset import prepare
 from nmt.data.glossary import TERM_MARKS, Glossary, inflected, marked
+from nmt.data.protection import Protection
 from nmt.data.tokenizer import learn
 from nmt.errors import DataError
 from tests.small_translator import PAIRS, save_run
@@ -32,6 +33,14 @@ def test_whole_terms_are_found_the_longest_first(text: str, found: str) -> None:
     assert TERMS.annotated(text) == found
 
 
+def test_terms_inside_protected_spans_stay() -> None:
+    terms = Glossary(TERMS.terms, share=1.0, protection=Protection(("url", "email", "braces")))
+    spans = "http://fire.org/fire fire@x.org {fire}"
+    assert terms.annotated(f"{spans} fire") == f"{spans} {marked('feu')}"
+    shown = [terms.shown(Pair(f"{spans} fire {number}", f"{spans} feu")) for number in range(9)]
+    assert all(each.source.startswith(spans) for each in shown)
+
+
 @pytest.mark.parametrize(
     ("translation", "text", "found"),
     [
@@ -52,6 +61,7 @@ def test_a_translation_may_have_another_ending(translation: str, text: str, foun
         ("a\tb\nc", ":2: found 'c'; must be a term, one tab and its translation"),
         ("a\tb\tc", ":1: found 'a\\tb\\tc'; must be a term, one tab and its translation"),
         ("a\t ", ":1: found 'a\\t '; must be a term, one tab and its translation"),
+        ("", ": has no term; a line is a term, one tab and its translation"),
         ("\tb", ":1: found '\\tb'; must be a term, one tab and its translation"),
         ("a\tb\nc\td\na\te", ":3: 'a' is in line 1, too; leave one of them out"),
     ],

@@ -27,6 +27,7 @@ def test_each_change() -> None:
 
 def test_capitals_are_read_as_a_sentence(tmp_path: Path) -> None:
     assert readable("«DEUX ÉTÉS, 2 \ue000.") == "«Deux étés, 2 \ue000."
+    assert readable(f"A {marked('OTAN')} DOG") == f"A {marked('OTAN')} dog"
     assert [text for text in ("USA.", "TWO dogs", "犬 USA", "", "1 2") if readable(text) != text] == []
     for rough, read in (({}, "Oak elm"), (None, "OAK ELM")):
         tokenizers = prepare(configuration(tmp_path, data={"rough": rough})).tokenizers

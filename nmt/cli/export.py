@@ -36,10 +36,10 @@ def export(
     Args:
         run: run directory
         folder: new directory
-        web: for browsers and Node; recurrent networks only
-        ctranslate2: for CTranslate2; Transformers only
+        web: for browsers and Node; recurrent networks without data.protect only
+        ctranslate2: for CTranslate2; Transformers without data.protect only
         argos: for Argos Translate and LibreTranslate; Transformers with a shared tokenizer only
-        onnx: for ONNX Runtime; recurrent networks only
+        onnx: for ONNX Runtime; recurrent networks without data.protect only
         hub: for the Hugging Face hub
 
     examples:
@@ -57,11 +57,13 @@ def export(
         raise ConfigError(f"DIR: {folder} is not empty; choose a new directory")
     config = load_run_config(run)
     hint = f"to use it: {directory / 'README.md'}"
+    if config.data.rough and not hub:
+        say("data.rough: nmt-translate reads text in capitals as small letters; the exported engine reads it as it is")
     if hub:
         from nmt.runs.hub import export_hub  # noqa: PLC0415  (slow to import)
 
         export_hub(run, directory)
-        hint = f"to upload it: hf upload OWNER/NAME {folder}"
+        hint = f"to upload it, with the paths of corpora in its configuration: hf upload OWNER/NAME {folder}"
     elif web:
         refuse_unknown_parts(config.model)
         from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)

@@ -103,18 +103,19 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
 
 
 def look_at_corpora(config: Config) -> None:
-    """Raise DataError with every file of a corpus, tokenizer or gold alignment that is missing or unreadable."""
+    """Raise DataError with every file of a corpus, tokenizer, glossary or gold alignment that cannot be read."""
     data, problems = config.data, list[str]()
     sections: dict[str, Section | None] = {f"data.{key}": corpus for key, corpus in data.training_corpora.items()}
     sections |= {"data.validation": data.validation, "data.test": data.test, "tokenizer": config.tokenizer}
-    sections["evaluation.gold"] = config.evaluation.gold
+    sections |= {"data.glossary": data.glossary, "evaluation.gold": config.evaluation.gold}
     for name, section in sections.items():
-        for key in ("source", "target", "tsv", "jsonl", "links"):
+        for key in ("source", "target", "tsv", "jsonl", "links", "file"):
             if isinstance(path := getattr(section, key, None), str):
                 try:
                     require_readable(path)
                 except DataError as error:
-                    problems += [f"{name}{'.links' * (key == 'links')}: {problem}" for problem in error.problems]
+                    place = f"{name}.{key}" if key in ("links", "file") else name
+                    problems += [f"{place}: {problem}" for problem in error.problems]
     DataError.raise_if_any(problems)
 
 

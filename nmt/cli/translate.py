@@ -21,6 +21,7 @@ from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
+from nmt.data.protection import Protection
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.evaluation.figures.files import make_folder
@@ -93,13 +94,14 @@ def translate(
     for path in model if glossary else ():
         if load_run_config(path).data.glossary is None:
             raise ConfigError(f"--glossary: {path} was not trained with terms; train a run with data.glossary")
-    terms = Glossary(read_terms(glossary)) if glossary else None
     require_attention(model, drawn)
     if pictures:
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
-    lines = map(terms.annotated, lines) if terms else lines
     config = load_run_config(model[0])
+    if glossary:
+        protection = Protection(config.data.protect, config.data.tags)
+        lines = map(Glossary(read_terms(glossary), protection=protection).annotated, lines)
     run, calibration = RunDirectory(model[0]), None
     if confidence:
         weights, beam_size = run.folder("best") / "model.safetensors", decoding.get("beam_size")
@@ -195,11 +197,12 @@ MISSING = TranslatedHypothesis("", -math.inf, -math.inf, [])
 
 
 def format_text(
-    _: Translation, hypothesis: TranslatedHypothesis, *, scores: bool, calibration: Calibration | None
+    translation: Translation, hypothesis: TranslatedHypothesis, *, scores: bool, calibration: Calibration | None
 ) -> str:
-    """Return score, confidence and translation, with a tab after each of the numbers that are wanted."""
+    """Return score, confidence (0 of a blank line) and translation, with a tab after each number that is wanted."""
     numbers = [hypothesis.score] if scores else []
-    numbers += [] if calibration is None else [float(calibration.probability(hypothesis.per_piece))]
+    if calibration is not None:
+        numbers.append(float(calibration.probability(hypothesis.per_piece)) if translation.source.strip() else 0.0)
     return "".join(f"{number:.4f}\t" for number in numbers) + hypothesis.text
 
 

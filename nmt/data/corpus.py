@@ -210,6 +210,8 @@ def read_terms(path: str) -> dict[str, str]:
         if term in terms:
             raise DataError(f"{path}:{number}: '{term}' is in line {places[term]}, too; leave one of them out")
         terms[term], places[term] = translation, number
+    if not terms:
+        raise DataError(f"{path}: has no term; a line is a term, one tab and its translation")
     return terms
 
 

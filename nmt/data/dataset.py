@@ -20,7 +20,7 @@ from nmt.cores import cores
 from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_pairs, read_terms
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.glossary import TERM_MARKS, Glossary
-from nmt.data.protection import PLACEHOLDERS
+from nmt.data.protection import PLACEHOLDERS, Protection
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
@@ -59,7 +59,8 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     data, options = config.data, config.tokenizer
     digests = _digests(data)
     with of_key("data.glossary.file"):
-        terms = Glossary(read_terms(data.glossary.file), data.glossary.share) if data.glossary else None
+        protection = Protection(data.protect, data.tags)
+        terms = Glossary(read_terms(data.glossary.file), data.glossary.share, protection) if data.glossary else None
     start_from = config.training.start_from and str(own or config.training.start_from)
     tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(config)
     text = bool(options.dropout or data.rough)
@@ -112,7 +113,7 @@ def _tokenizers(options: AnyTokenizer, start_from: str | None, data: Data, diges
     if start_from is not None:
         files = {side: f"{start_from}/tokenizer/{side}.model" for side in ("source", "target")}
         options = GivenTokenizer(type="given", **files)
-        owner, remedy = "training.start_from", f"choose one of {files['source']}"
+        owner, remedy = "training.start_from", f"{start_from} was trained without it; leave it out"
     if isinstance(options, GivenTokenizer):
         with of_key(owner):
             tokenizers = Tokenizers.of_files(options.source, options.target)

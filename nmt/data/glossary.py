@@ -6,12 +6,12 @@ of spans, stand around the translation.
 
 import random
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from nmt.data.corpus import Pair
-from nmt.data.protection import PLACEHOLDERS
+from nmt.data.protection import PLACEHOLDERS, Protection
 
 TERM_MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 """Before and behind a translation."""
@@ -28,6 +28,8 @@ class Glossary:
     terms: Mapping[str, str]
     share: float = 0.0
     """Share of the training pairs that show some of them."""
+    protection: Protection = field(default_factory=Protection)
+    """Terms inside its spans stay."""
 
     @cached_property
     def _spelled(self) -> dict[str, str]:
@@ -42,21 +44,31 @@ class Glossary:
 
     def annotated(self, text: str) -> str:
         """Replace each term of a text to translate."""
-        return self._found.sub(lambda term: marked(self._spelled[term[0]]), text.translate(STRAY))
+        return self._replaced(text.translate(STRAY), lambda _: True)
 
     def shown(self, pair: Pair) -> Pair:
         """Return a training pair; in ``share`` of all pairs the source shows translations that the target has, with any
-        ending, from few to all of them."""
+        ending: each with a probability that is drawn for the pair."""
         source, choice = pair.source.translate(STRAY), random.Random(pair.source)
         if choice.random() >= self.share:
             return Pair(source, pair.target)
         part = choice.random()
 
+        def wanted(translation: str) -> bool:
+            return choice.random() < part and inflected(translation, pair.target)
+
+        return Pair(self._replaced(source, wanted), pair.target)
+
+    def _replaced(self, text: str, wanted: Callable[[str], bool]) -> str:
+        """Replace the terms outside protected spans whose translations are wanted."""
+        inside = self.protection.inside(text)
+
         def replaced(term: re.Match[str]) -> str:
             translation = self._spelled[term[0]]
-            return marked(translation) if choice.random() < part and inflected(translation, pair.target) else term[0]
+            shown = not inside & {term.start(), term.end()} and wanted(translation)
+            return marked(translation) if shown else term[0]
 
-        return Pair(self._found.sub(replaced, source), pair.target)
+        return self._found.sub(replaced, text)
 
 
 def marked(translation: str) -> str:

@@ -52,9 +52,13 @@ def sentence(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Return what the network reads of a source: if all letters of two words or more are capitals, a sentence."""
-    capitals = all(letter.isupper() for letter in text if letter.isalpha())
-    return sentence(text) if capitals and len(WORD.findall(text)) > 1 else text
+    """Return what the network reads of a source: a sentence instead of two or more words in capitals; terms stay."""
+    parts = TERM.split(text)
+    own = "".join(parts[::2])
+    if len(WORD.findall(own)) < 2 or not all(letter.isupper() for letter in own if letter.isalpha()):
+        return text
+    parts[::2] = [sentence(parts[0]), *(part.lower() for part in parts[2::2])]
+    return "".join(parts)
 
 
 def capitalized(text: str) -> str:
@@ -69,7 +73,7 @@ CHANGES: Mapping[str, Callable[[str, Random], str]] = {
     "title": lambda text, _: capitalized(text),
     "upper": lambda text, _: sentence(text),
 }
-"""Each by its option, in the order in which they are made."""
+"""Each by its option, in the order in which they are made. ``upper`` writes small letters, as :func:`readable` does."""
 
 
 def roughened(text: str, shares: Rough, choice: Random) -> str:

@@ -185,8 +185,8 @@ class Tokenizers:
                 problem = f"data.protect: the {side} tokenizer has no pieces U+E000 to U+E009"
                 raise DataError(f"{problem}; learn one with data.protect, or leave it out")
         if data.glossary is not None and not {*TERM_MARKS} <= self.source.scores().keys():
-            problem = "data.glossary: the source tokenizer has no pieces U+E00A and U+E00B"
-            raise DataError(f"{problem}; learn one with data.glossary, or leave it out")
+            problem = "data.glossary: the source tokenizer has no marks of terms, U+E00A and U+E00B"
+            raise DataError(f"{problem}; leave it out, or use it in the run of training.start_from, too")
         protection, rough = Protection(data.protect, data.tags), data.rough is not None
         reverse, to = data.reverse_source, config.decoding.to
         return replace(self, reverse_source=reverse, protection=protection, to=to, rough=rough)

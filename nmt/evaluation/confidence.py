@@ -38,7 +38,7 @@ def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
     """Fit to log-probabilities per piece and whether each translation is good, (N,), with Platt's targets, by Newton's
     method; a step that makes the likelihood smaller is halved.
 
-    Raises DataError if ``FEWEST`` are missing, or if better translations are no more probable.
+    Raises DataError if fewer than ``FEWEST`` are good, or not good, or if better translations are no more probable.
     """
     others, goods = int((~good).sum()), int(good.sum())
     if min(others, goods) < FEWEST:
@@ -72,8 +72,8 @@ def read_calibration(path: Path, weights: Path, beam_size: int) -> Calibration:
     if not known or not all(isinstance(found.get(name), float) for name in Calibration._fields):
         raise ConfigError(f"{path}: there is no calibration of the present weights; make it: nmt-evaluate --calibrate")
     if found.get("beam_size") != beam_size:
-        wanted = f"--beam-size {found.get('beam_size')}, or calibrate with nmt-evaluate --beam-size {beam_size}"
-        raise ConfigError(f"{path}: is of another beam than {beam_size}; use {wanted}")
+        wanted = f"--beam-size {found.get('beam_size')}, or calibrate again: nmt-evaluate --calibrate"
+        raise ConfigError(f"{path}: is of another beam than {beam_size}; use {wanted} --beam-size {beam_size}")
     return Calibration(found["slope"], found["intercept"])
 
 

@@ -12,7 +12,7 @@ from nmt.evaluation.alignment import Weights, word_weights
 from nmt.translation.results import TranslatedHypothesis, Translation
 
 TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(/?)>")
-ALONE = ("br", "hr", "img", "wbr")
+ALONE = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 """Tags that HTML does not close."""
 
 

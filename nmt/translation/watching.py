@@ -20,11 +20,14 @@ from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import Translator
 
+ABBREVIATIONS = ("Mrs", "Mme", "Prof", "Gen", "Sen", "Rev", "Capt", "Col", "Gov", "Hon", "Fig", "Art", "approx", "vs")
 BREAK = re.compile(
-    r"(?:[!?…]|(?<!\b\w)(?:\.(?=\s?[»”]|[\"“])|(?<!\b[A-Z][a-z])(?<!\b\d\d)(?<!\bMrs)(?<!\bMme)(?<!\bProf)\.))"
+    r"(?:[!?…]|(?<!\b\w)(?:\.(?=\s?[»”]|[\"“])|(?<!\b[A-Z][a-z])(?<!\b\d\d)"
+    + "".join(rf"(?<!\b{each})" for each in ABBREVIATIONS)
+    + r"\.))"
     r"(?:\s?[»”]|[\"'’“)\]])*\s+(?=(?:[\"'“‘«„(\[¿¡–—-]\s?)*(\w))|[。！？][」』”’）]*\s*(?=[「『“‘（]*(\w))"
 )
-"""The end of a sentence, up to the next. Initials (U.S.) have none, titles (Mr.) and small numbers only in quotes."""
+"""The end of a sentence, up to the next. Initials have none; Mr., ABBREVIATIONS and small numbers only in quotes."""
 SHORT, LEAST = 4, 8
 """A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
 MOST_NAMED = 10
