@@ -50,6 +50,9 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     assert yaml.safe_load(front)["language"] == [run["data"]["source_language"], run["data"]["target_language"]]
     [test] = small_run.metrics(Path(run["output"]), "test")
     assert f"bleu: {test['bleu']:.2f} ({test['signature']})" in card and "300 pairs" in card
+    weights, other = Path(run["output"]) / "checkpoints/best/model.safetensors", tmp_path / "other"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
+    assert export(["--hub", run["output"], str(other)]) == 2 and not other.exists()
     assert not (hub / "samples.jsonl").exists() and not (hub / "checkpoints/last").exists()
     with pytest.raises(CheckpointError, match=r"^hf:owner/other: cannot be downloaded: no owner/other; must be"):
         Translator.load("hf:owner/other")

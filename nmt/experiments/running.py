@@ -218,7 +218,7 @@ LAST_WORDS_SECONDS = 5.0
 """To wait for the output of a process that has ended."""
 CHILD = (
     "import ctypes, os, signal, sys; parent, module = int(sys.argv[1]), sys.argv[2]; del sys.argv[1:3]; "
-    "getattr(ctypes.CDLL(None), 'prctl', print)(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG, on Linux
+    "sys.platform == 'linux' and ctypes.CDLL(None).prctl(1, signal.SIGKILL); "  # PR_SET_PDEATHSIG
     "parent == os.getppid() or sys.exit(1); "
     "from importlib import import_module; sys.exit(import_module(module).main())"
 )

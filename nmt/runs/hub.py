@@ -12,7 +12,7 @@ from nmt.config import Config, load_run_config
 from nmt.errors import CheckpointError
 from nmt.files import read_json, write_text
 from nmt.runs.checkpoints import inspect
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, read_manifest
 
 PREFIX = "hf:"
 """Begins the name of a run on the hub."""
@@ -45,22 +45,23 @@ def local(run: str) -> str:
 def export_hub(path: str, output: Path) -> None:
     """Write what translation needs of a run, and README.md, a model card (Mitchell et al. 2019) of the run.
 
-    Raises CheckpointError or FileError for a run that cannot be used.
+    Raises CheckpointError or FileError for a run that cannot be used, before anything is written.
     """
     run = RunDirectory(path)
     run.refuse_links()
+    described = card(run, load_run_config(path))
+    run.weights("best")  # compared with their checksum
     best = output / "checkpoints/best"
     run.whole("best", lambda: shutil.copytree(run.folder("best"), best, dirs_exist_ok=True))
     shutil.copytree(run.tokenizer, output / "tokenizer")
     for file in FILES:
         if (run.path / file).exists():
             shutil.copyfile(run.path / file, output / file)
-    write_text(output / "README.md", card(run, load_run_config(path)))
+    write_text(output / "README.md", described)
 
 
 def card(run: RunDirectory, config: Config) -> str:
     """Write the model card; the hub reads the part before the heading."""
-    manifest = read_json(run.manifest)
     data, model = config.data, config.model
     template = Template(files("nmt.runs").joinpath("model_card.md").read_text("utf-8"))
     return template.substitute(
@@ -71,7 +72,7 @@ def card(run: RunDirectory, config: Config) -> str:
         decoder=model.decoder.type,
         attention=model.attention.type,
         megabytes=f"{inspect(run.folder('best') / 'model.safetensors')[0] / 1e6:.1f}",
-        version=manifest["versions"]["nmt-attention"],
+        version=read_manifest(run).get("versions", {}).get("nmt-attention", "of unknown version"),
         seed=config.seed,
         facts="\n".join(_facts(run)),
     )
