@@ -152,7 +152,7 @@ def rough() -> str:
         for kind, name in kinds.items()
     ]
     alone = [_mean([100 * words / found["words"] for words in each["words alone"]]) for each in scores]
-    return table(("source", *systems.values()), [*rows, ["words alone, not repeated, %", *alone]])
+    return table(("source", *systems.values()), [*rows, ["single words translated without a repetition, %", *alone]])
 
 
 def ladder() -> str:

@@ -1,5 +1,5 @@
 """Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
-the claims in docs/textbook.md, the tables in docs/own-text.md, four in docs/performance.md, that of the family in
+the claims in docs/textbook.md, the tables in docs/own-text.md and docs/performance.md, that of the family in
 docs/attention.md.
 
     python scripts/reference.py

@@ -18,13 +18,7 @@ from nmt.config.schema import Kernels
 from nmt.fast.kernels.attending import attending_sequence
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.fast.recurrent import WALKED, gates_of, outputs_of, reads, recurrent_of, writes
-from nmt.model.attention import (
-    AdditiveAttention,
-    DotAttention,
-    GeneralAttention,
-    InitialStateOnly,
-    NoAttention,
-)
+from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention, InitialStateOnly, NoAttention
 from nmt.model.cells import Cell
 from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Tanh
 from nmt.model.encoders import RecurrentEncoder

@@ -35,8 +35,7 @@ class Beam(Record):
     max_lengths: Tensor
     """(B,)"""
     log_probs: Tensor
-    """(B, K) of the live hypotheses, -inf where there is none; (B, 1) before the first step: the empty one; best
-    first."""
+    """(B, K) of the live hypotheses, -inf for none; (B, 1) before the first step: the empty one; best first."""
     finished: Tensor
     """(B,) how many hypotheses have finished."""
     kept: Tensor

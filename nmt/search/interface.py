@@ -119,7 +119,7 @@ class Limits:
         return self.max_lengths.size(0)
 
     def exclude(self, log_probs: Tensor) -> None:
-        """Make the forbidden tokens impossible in (..., V), in place, and NaN, which would rank above every number."""
+        """Set forbidden tokens and NaN in (..., V) to -inf, in place: NaN would rank above every number."""
         for token in self.forbidden:
             log_probs[..., token].fill_(-torch.inf)
         log_probs.nan_to_num_(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)

@@ -24,8 +24,7 @@ class Candidate:
 
     update: Count
     merit: tuple[float, float]
-    """Numbers that are higher for a better model: by the chosen metric, and minus the loss, which decides between
-    equals."""
+    """Numbers that are higher for a better model: by the chosen metric, and minus the loss, which decides ties."""
 
     @property
     def checkpoint(self) -> str:

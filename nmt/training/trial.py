@@ -40,7 +40,7 @@ class Trial:
         return next(training_batches(self.corpus, self.specials, size, seed=1, position=Position()))[1]
 
     def step(self, machine: Machine) -> float:
-        """Return the seconds of a step. No random number of this process is drawn."""
+        """Return the seconds that the gradients of a batch take. No random number of this process is drawn."""
         device, seconds = machine.device, math.inf
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             model = deepcopy(self.model).eval().to(device)
@@ -57,8 +57,8 @@ def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], tria
     """Choose the precision of this ``name``, the same in all processes.
 
     ``auto`` is bf16 on a GPU that multiplies bf16 matrices, and on a processor that does if a training step is clearly
-    faster than in fp32. A run that continues keeps the precision with which it was ``begun``, by its manifest, on this
-    device: another measurement might end otherwise. A new run has an empty manifest.
+    faster than in fp32. A run that continues keeps the precision with which it was ``begun``, by its manifest, on a
+    device of the same name, because a new measurement could choose differently. A new run has an empty manifest.
     """
     measured = ""
     if name == "auto" and begun.get("device") == name_of(machine.device):
@@ -67,7 +67,7 @@ def choose_precision(name: str, machine: Machine, begun: Mapping[str, Any], tria
         fp32, bf16 = (trial.step(replace(machine, precision=precision)) for precision in (FP32, BF16))
         release_freed_memory()  # training does not fit into the gaps that both networks leave
         machine = replace(machine, precision=BF16 if fp32 > MARGIN * bf16 else FP32)
-        measured = f", by measurement: a training step takes {fp32:.3f} s in fp32, {bf16:.3f} s in bf16"
+        measured = f", by measurement: the gradients of a batch take {fp32:.3f} s in fp32, {bf16:.3f} s in bf16"
     if name == "auto" and machine.world.any(machine.precision == FP32):
         machine = replace(machine, precision=FP32)
     if measured:

@@ -1,4 +1,4 @@
-"""Measure the memory of a function; the machine."""
+"""Time, peak memory, the rate of products, and the hardware."""
 
 import os
 import statistics
@@ -13,6 +13,7 @@ import torch
 
 from machine import cpu
 from nmt.device import multiplies_bf16, timed
+from nmt.fast.kernels.products import product
 
 T = TypeVar("T")
 
@@ -49,11 +50,11 @@ def seconds(task: Callable[[], object], device: torch.device, repeats: int) -> f
 
 
 def large_product_rate(device: torch.device, precision: torch.dtype) -> float:
-    """Return the FLOP/s of products of matrices so large that nothing else takes time: the fastest of some calls. The
-    global random generators are left alone."""
+    """Return the FLOP/s of training's products of matrices so large that nothing else takes time: the fastest of some
+    calls. The global random generators are left alone."""
     size, generator = 8192 if device.type == "cuda" else 2048, torch.Generator(device).manual_seed(0)
-    left, right, out = (torch.randn(size, size, device=device, dtype=precision, generator=generator) for _ in range(3))
-    return 2 * size**3 / min(timed(lambda: torch.mm(left, right, out=out), device) for _ in range(11))
+    left, right = (torch.randn(size, size, device=device, dtype=precision, generator=generator) for _ in range(2))
+    return 2 * size**3 / min(timed(lambda: product(left, right), device) for _ in range(11))
 
 
 def alone(task: Callable[..., T], *arguments: object) -> T:

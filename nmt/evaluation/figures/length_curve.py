@@ -151,12 +151,7 @@ def label_lengths(axes: Axes, bins: Sequence[Lengths], spans: Sequence[Span], un
 
 
 def draw_points(
-    axes: Axes,
-    places: Floats,
-    values: Floats,
-    solid: Solid,
-    look: dict[str, Any],
-    interval: Sequence[Floats] = (),
+    axes: Axes, places: Floats, values: Floats, solid: Solid, look: dict[str, Any], interval: Sequence[Floats] = ()
 ) -> Line2D:
     """Draw a point for each bin, and return the line through the ``solid`` points, which have an interval.
 
