@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 
@@ -29,4 +30,5 @@ def commit() -> str:
 
 def provenance(command: str) -> dict[str, str]:
     """Where the results of a command come from."""
-    return {"command": command, "commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
+    origin = {"command": command, "commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
+    return origin | {"torch": version("torch")}
