@@ -107,6 +107,8 @@ def benchmark(
     """
     if (decode or memory) and not input:
         raise ConfigError("--decode and --memory need --input, a file to translate")
+    if (decode and memory) or (reference and not decode):
+        raise ConfigError("--reference belongs to --decode, and --decode does not go with --memory; leave one out")
     if memory and input:
         peaks = measure_memory(memory, list(read_lines(input)), lines, updates)
         rows = [{"task": task, "peak, MB": peak} for task, peak in peaks.items()]
