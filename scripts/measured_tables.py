@@ -7,6 +7,28 @@ from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+SYSTEMS = {
+    "luong": "luong, no input feeding",
+    "luong-feeding": "luong, input feeding",
+    "stacked": "three GRU layers",
+}
+"""Names of systems on the page that differ from those in scripts/benchmarks/systems.py."""
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    header, *lines = (f"| {' | '.join(cells)} |\n" for cells in (columns, *rows))
+    return "".join([header, "|---" * len(columns), "|\n", *lines])
+
+
+def measured(name: str) -> Any:
+    """What docs/figures/NAME.json has."""
+    return json.loads((ROOT / f"docs/figures/{name}.json").read_text("utf-8"))
+
+
+def mean(scores: Sequence[float]) -> str:
+    """The mean over seeds."""
+    return f"{fmean(scores):.1f}"
 
 
 def browser() -> str:
@@ -36,17 +58,6 @@ def _cell(rows: Mapping[int, Mapping[str, Any]], beam: int, form: str) -> str:
         return "–"
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    header, *lines = (f"| {' | '.join(cells)} |\n" for cells in (columns, *rows))
-    return "".join([header, "|---" * len(columns), "|\n", *lines])
-
-
-def measured(name: str) -> Any:
-    """What docs/figures/NAME.json has."""
-    return json.loads((ROOT / f"docs/figures/{name}.json").read_text("utf-8"))
-
-
 def training() -> str:
     """The table of docs/figures/training.json: the rate of each system by precision."""
     rates: dict[str, dict[str, str]] = {}
@@ -54,14 +65,6 @@ def training() -> str:
         rate = row["target_tokens_per_second"]
         rates.setdefault(SYSTEMS.get(row["variant"], row["variant"]), {})[row["precision"]] = f"{rate:,.0f}"
     return table(("system", "fp32", "bf16"), ((name, each["fp32"], each["bf16"]) for name, each in rates.items()))
-
-
-SYSTEMS = {
-    "luong": "luong, no input feeding",
-    "luong-feeding": "luong, input feeding",
-    "stacked": "three GRU layers",
-}
-"""Names of systems on the page that differ from those in scripts/benchmarks/systems.py."""
 
 
 def decoding() -> str:
@@ -148,10 +151,10 @@ def rough() -> str:
     kinds = {"clean": "clean", "capitals": "capitals", "5% typos": "5% mistyped letters", "title": "Capital Initials"}
     scores = [found[each] for each in systems]
     rows = [
-        [name, *(f"{_mean(each[f'BLEU, {kind}'])}; {_mean(each[f'chrF, {kind}'])}" for each in scores)]
+        [name, *(f"{mean(each[f'BLEU, {kind}'])}; {mean(each[f'chrF, {kind}'])}" for each in scores)]
         for kind, name in kinds.items()
     ]
-    alone = [_mean([100 * words / found["words"] for words in each["words alone"]]) for each in scores]
+    alone = [mean([100 * words / found["words"] for words in each["words alone"]]) for each in scores]
     return table(("source", *systems.values()), [*rows, ["single words translated without a repetition, %", *alone]])
 
 
@@ -162,7 +165,7 @@ def ladder() -> str:
     for pairs in (0, 1000, 5000, 10000, 20000, 29000):
         adapted = f"adapted-{pairs}" if pairs else "parliament"
         cells = [(f"nothing-{pairs}", "captions"), (adapted, "captions"), (adapted, "debates")]
-        rows.append([f"{pairs:,}", *(_mean(found[name][text]) if name in found else "–" for name, text in cells)])
+        rows.append([f"{pairs:,}", *(mean(found[name][text]) if name in found else "–" for name, text in cells)])
     return table(("pairs", "from nothing", "adapted", "adapted, on debates"), rows)
 
 
@@ -178,13 +181,8 @@ def languages() -> str:
     rows = []
     for direction, name in directions.items():
         systems = [found[each].get(direction) for each in (direction[-2:], "both", "four")]
-        rows.append([name, *(_mean(scores) if scores else "–" for scores in systems)])
+        rows.append([name, *(mean(scores) if scores else "–" for scores in systems)])
     return table(("direction", "one for each", "one for both", "one for four directions"), rows)
-
-
-def _mean(scores: Sequence[float]) -> str:
-    """The mean over seeds."""
-    return f"{sum(scores) / len(scores):.1f}"
 
 
 TABLES = training, decoding, browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages
