@@ -33,7 +33,8 @@ def test_whole_terms_are_found_the_longest_first(text: str, found: str) -> None:
     assert TERMS.annotated(text) == found
 
 
-def test_terms_inside_protected_spans_stay() -> None:
+def test_terms_inside_protected_spans_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nmt.data.glossary.COPIED", 0)
     terms = Glossary(TERMS.terms, share=1.0, protection=Protection(("url", "email", "braces")))
     spans = "http://fire.org/fire fire@x.org {fire}"
     assert terms.annotated(f"{spans} fire") == f"{spans} {marked('feu')}"
@@ -73,7 +74,17 @@ def test_a_wrong_line_is_named(lines: str, problem: str, tmp_path: Path) -> None
     assert str(refused.value) == f"{tmp_path / 'terms.tsv'}{problem}"
 
 
-def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(tmp_path: Path) -> None:
+def test_some_training_pairs_show_the_whole_target() -> None:
+    pairs = [Pair(f"fire {number}", f"feux {number}") for number in range(300)]
+    shown = [Glossary(TERMS.terms, share=1.0).shown(pair) for pair in pairs]
+    assert [each.target for each in shown] == [pair.target for pair in pairs]
+    assert 20 < sum(each.source == marked(each.target) for each in shown) < 80
+
+
+def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.data.glossary.COPIED", 0)
     pairs = [Pair(f"fire {number}", f"{'feux' if number % 2 else 'rien'} {number}") for number in range(300)]
     write(tmp_path, train=pairs, validation=pairs, test=pairs)
     terms = tmp_path / "terms.tsv"

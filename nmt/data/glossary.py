@@ -17,6 +17,8 @@ TERM_MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 """Before and behind a translation."""
 STRAY = str.maketrans(dict.fromkeys(TERM_MARKS, "\ufffd"))
 """Makes marks in a text unknown characters."""
+COPIED = 0.15
+"""Share of these pairs that show the whole target instead: the network learns to copy any word (Currey et al. 2017)."""
 STEM, ENDING = 3, 2
 """Letters of a word that inflection keeps at least, and letters at its end that it may change."""
 
@@ -48,10 +50,12 @@ class Glossary:
 
     def shown(self, pair: Pair) -> Pair:
         """Return a training pair; in ``share`` of all pairs the source shows translations that the target has, with any
-        ending: each with a probability that is drawn for the pair."""
+        ending: each with a probability that is drawn for the pair. In ``COPIED`` of these it is the marked target."""
         source, choice = pair.source.translate(STRAY), random.Random(pair.source)
         if choice.random() >= self.share:
             return Pair(source, pair.target)
+        if choice.random() < COPIED:
+            return Pair(marked(pair.target.translate(STRAY)), pair.target)
         part = choice.random()
 
         def wanted(translation: str) -> bool:

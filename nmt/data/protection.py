@@ -1,7 +1,6 @@
 """Spans that are not translated, such as URLs: the network reads and writes a placeholder for each.
 
-A placeholder is a piece of its own: a character of Unicode's private use area, which no text needs and which byte-pair
-encoding never merges.
+A placeholder is a piece of its own: a character of Unicode's private use area, which byte-pair encoding never merges.
 """
 
 import random

@@ -165,8 +165,7 @@ class Translator:
         check_stop: CheckStop = never_stop,
         progress: Step = UNSEEN,
     ) -> Iterator[Translation]:
-        """Translate each line, in the order of the lines, while they come in: what :meth:`translate` and the commands
-        call.
+        """Translate each line, in the order of the lines, while they come in, for :meth:`translate` and the commands.
 
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
