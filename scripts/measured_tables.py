@@ -127,13 +127,16 @@ def kept() -> str:
     found = measured("own_text")
     spans, terms, tags, trust = (found[name] for name in ("spans", "glossary", "markup", "confidence"))
     used = [
-        f"{terms[f'of these used, {kind}']} of {terms[f'terms {kind}']}" for kind in ("shown in training", "not shown")
+        f"{fmean(terms[f'of these used, {kind}']) / terms[f'terms {kind}']:.1%}"
+        for kind in ("in the training glossary", "not in it")
     ]
-    bleu = [f"{terms['BLEU'][name]:.1f}" for name in ("with terms", "without terms", "without data.glossary")]
+    bleu = [mean(terms[f"BLEU {name}"]) for name in ("with terms", "without terms", "without data.glossary")]
     rows = {
         "`data.protect`: spans in the right place, once each": f"{spans['in their place']:,} of {spans['spans']:,}",
-        "`--glossary`: terms used: shown in training; not shown": "; ".join(used),
-        "BLEU with these terms; without; of a system without `data.glossary`": "; ".join(bleu),
+        "`--glossary`: terms used: in the training glossary; not in it": "; ".join(used),
+        "BLEU with these terms; with the original nouns; with these, of a system without `data.glossary`": "; ".join(
+            bleu
+        ),
         "`--markup`: translations with balanced tags": f"{tags['balanced lines']:,} of {tags['lines']:,}",
         f"in the {tags['lines that are the reference']} translations that equal the reference: correctly tagged words, "
         f"out of all that are tagged or should be tagged": f"{tags['of these right']:,} of "

@@ -54,12 +54,13 @@ DEBATES = 500
 MOST_WORDS = 4
 """English words between tags."""
 RENAMED = 4
-"""One noun in so many is a term."""
+"""One noun in this many is a term."""
 
 
 def measure(
     *,
-    demo: Annotated[str, Value("DIR")] | None = None,
+    protected: RunPath | None = None,
+    glossary: Annotated[str, Value("DIR")] | None = None,
     calibrated: RunPath | None = None,
     languages: Annotated[str, Value("DIR")] | None = None,
     rough: Annotated[str, Value("DIR")] | None = None,
@@ -68,12 +69,13 @@ def measure(
     seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
-    """Measure how many spans and how much markup of new sentences of the demo language come through, and BLEU without;
-    how many terms of a glossary; how reliable the confidence of a run is; BLEU of one system of several languages and
-    of one for each; scores of rough text; BLEU of systems on little text. What is not measured stays in the file.
+    """Measure how many spans, how much markup and how many terms of a glossary come through in the demo language; how
+    reliable the confidence of a run is; BLEU of one system of several languages and of one for each; scores of rough
+    text; BLEU of systems on little text. Other figures of the file stay.
 
     Args:
-        demo: output of nmt-experiment with configs/experiments/own-text.yaml
+        protected: run of the first example
+        glossary: output of nmt-experiment with configs/experiments/glossary.yaml
         calibrated: any run with a confidence, which its data.test tries
         languages: output of nmt-experiment with configs/experiments/languages.yaml
         rough: output of nmt-experiment with configs/experiments/rough.yaml
@@ -83,6 +85,8 @@ def measure(
         json: also write the figures into this file
 
     examples:
+      nmt-train --config configs/demo.yaml --output runs/protected
+        --set 'data.protect=[url, email, braces, tag, number]'
       nmt-experiment --config configs/experiments/rough.yaml --only plain:1
       nmt-experiment --config configs/experiments/rough.yaml --only longer rough more-typos
       python scripts/own_text.py --rough runs/rough --json docs/figures/own_text.json
@@ -91,16 +95,11 @@ def measure(
       python scripts/own_text.py --calibrated runs/rough/plain/seed-1 --json docs/figures/own_text.json
     """
     found: dict[str, dict[str, Any]] = {}
-    if demo:
-        protected, plain, terms, untaught = (
-            Translator.load(Path(demo) / name) for name in ("protected", "plain", "terms", "untaught")
-        )
-        found |= {"spans": spans(protected, lines, seed), "markup": markup(protected, lines, seed)}
-        found["BLEU without spans"] = {
-            "with data.protect": unspanned(protected, lines, seed),
-            "without": unspanned(plain, lines, seed),
-        }
-        found["glossary"] = glossary(terms, untaught, lines, seed)
+    if protected:
+        translator = Translator.load(protected)
+        found |= {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
+    if glossary:
+        found["glossary"] = glossary_by_seed(Path(glossary), lines, seed)
     if calibrated:
         found["confidence"] = confidence(calibrated)
     if languages:
@@ -149,13 +148,6 @@ def spans(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
     return dict(found)
 
 
-def unspanned(translator: Translator, lines: int, seed: int) -> float:
-    """BLEU of sentences as they are."""
-    pairs = draw(Generator(seed), lines, LENGTHS, set())
-    hypotheses = [each.text for each in translator.translate([pair.english for pair in pairs])]
-    return round(float(bleu_of("13a").corpus_score(hypotheses, [[pair.french for pair in pairs]]).score), 2)
-
-
 def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
     """Translate sentences in which tags stand around one to four words whose gold links lead to a run of words.
 
@@ -192,11 +184,12 @@ def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
     return dict(found)
 
 
-def glossary(translator: Translator, untaught: Translator, lines: int, seed: int) -> dict[str, Any]:
+def glossary_by_seed(folder: Path, lines: int, seed: int) -> dict[str, Any]:
     """Translate sentences in which some nouns have the names of others, with a glossary that says so; half of the terms
-    were not shown in training.
+    are not in the glossary of training. BLEU without terms is of the original sentences, and has the same references.
 
-    A term counts as used as often as translation and reference both have its translation.
+    A term counts as used as often as translation and reference both have its translation. A list has a number for each
+    training.
     """
     names, generator, seen = renamed(seed), Generator(seed), set[str]()
     tests = list[tuple[str, str, str]]()
@@ -205,23 +198,36 @@ def glossary(translator: Translator, untaught: Translator, lines: int, seed: int
         if english := with_names(pair, names):
             tests.append((pair.english, english, pair.french))
     plain, others, references = zip(*tests, strict=True)
-    terms = Glossary(dict(names.values()))
+    annotated = [*map(Glossary(dict(names.values())).annotated, others)]
+    kinds = {
+        kind: {french for noun in NOUNS[first::2] for name, french in forms(noun) if name in names}
+        for kind, first in (("in the training glossary", 0), ("not in it", 1))
+    }
 
-    def translated(system: Translator, texts: Iterable[str]) -> tuple[list[str], float]:
-        hypotheses = [each.text for each in system.translate(list(texts))]
-        return hypotheses, round(float(bleu_of("13a").corpus_score(hypotheses, [references]).score), 2)
+    def words(texts: Iterable[str]) -> list[Counter[str]]:
+        return [Counter(re.findall(r"[\w-]+", text)) for text in texts]
 
-    hypotheses, with_terms = translated(translator, map(terms.annotated, others))
-    found = Counter({"lines": lines})
-    for kind, first in (("shown in training", 0), ("not shown", 1)):
-        wanted = {french for noun in NOUNS[first::2] for name, french in forms(noun) if name in names}
-        for texts in zip(hypotheses, references, strict=True):
-            used, all_of_them = (Counter(re.findall(r"[\w-]+", text)) for text in texts)
-            found[f"terms {kind}"] += sum(all_of_them[word] for word in wanted)
-            found[f"of these used, {kind}"] += sum((used & all_of_them)[word] for word in wanted)
-    scores = {"with terms": with_terms, "without terms": translated(translator, plain)[1]}
-    scores["without data.glossary"] = translated(untaught, plain)[1]
-    return found | {"BLEU": scores}
+    def count(texts: Iterable[Counter[str]], wanted: set[str]) -> int:
+        return sum(text[word] for text in texts for word in wanted)
+
+    expected = words(references)
+    counts = {f"terms {kind}": count(expected, wanted) for kind, wanted in kinds.items()}
+    lists = defaultdict[str, list[float]](list)
+    for run in sorted(folder.glob("terms/seed-*")):
+        taught, untaught = Translator.load(run), Translator.load(folder / "without" / run.name)
+        for name, system, texts in (
+            ("with terms", taught, annotated),
+            ("without terms", taught, plain),
+            ("without data.glossary", untaught, plain),
+        ):
+            hypotheses = [each.text for each in system.translate(texts)]
+            bleu = float(bleu_of("13a").corpus_score(hypotheses, [references]).score)
+            lists[f"BLEU {name}"].append(round(bleu, 2))
+            if texts is annotated:
+                used = [one & other for one, other in zip(words(hypotheses), expected, strict=True)]
+                for kind, wanted in kinds.items():
+                    lists[f"of these used, {kind}"].append(count(used, wanted))
+    return {"lines": lines} | counts | lists
 
 
 def renamed(seed: int) -> dict[str, tuple[str, str]]:

@@ -90,14 +90,14 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(
     terms = tmp_path / "terms.tsv"
     terms.write_text("fire\tfeu")
     how = {"file": str(terms), "share": 0.5}
-    prepared = prepare(config(tmp_path, {"type": "character"}, glossary=how))
+    prepared = prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how))
     begin = prepared.tokenizers.source.piece_id(TERM_MARKS[0])
     shown = [begin in source for source, _ in pairs_of(prepared.train)]
     assert not any(shown[::2])
     assert 15 < sum(shown) < 60, "of 150 a half, in each all terms or none"
     assert not any(begin in source for source, _ in pairs_of(prepared.validation))
     terms.write_text("fire\trien")
-    other = prepare(config(tmp_path, {"type": "character"}, glossary=how))
+    other = prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how))
     assert not any([begin in source for source, _ in pairs_of(other.train)][1::2]), "encoded again"
     assert other.corpus_sha256 != prepared.corpus_sha256, "a run does not resume with other terms"
 
@@ -105,7 +105,7 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(
 @pytest.fixture
 def run(tmp_path: Path) -> str:
     (tmp_path / "terms.tsv").write_text("abc\tfgh\n")
-    tokenizers = learn(LearnedTokenizer(type="bpe", vocabulary=90), PAIRS, TERM_MARKS)
+    tokenizers = learn(LearnedTokenizer(type="bpe", vocabulary=90, shared=True), PAIRS, TERM_MARKS)
     return str(save_run(tmp_path / "run", tokenizers=tokenizers, glossary={"file": "terms.tsv"}))
 
 

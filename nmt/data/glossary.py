@@ -1,4 +1,4 @@
-"""Terms with a given translation, which the network reads in place of the term, and learns to inflect.
+"""Terms with a given translation, which the network reads in place of the term, and learns to copy.
 
 Inline constraints that replace the source term (Dinu et al. 2019). Two marks, pieces of their own like the placeholders
 of spans, stand around the translation.
@@ -18,7 +18,7 @@ TERM_MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 STRAY = str.maketrans(dict.fromkeys(TERM_MARKS, "\ufffd"))
 """Makes marks in a text unknown characters."""
 COPIED = 0.15
-"""Share of these pairs that show the whole target instead: the network learns to copy any word (Currey et al. 2017)."""
+"""Part of ``share`` that shows the whole target, to learn to copy words of any glossary (Currey et al. 2017)."""
 STEM, ENDING = 3, 2
 """Letters of a word that inflection keeps at least, and letters at its end that it may change."""
 
@@ -51,7 +51,7 @@ class Glossary:
     def shown(self, pair: Pair) -> Pair:
         """Return a training pair; in ``share`` of all pairs the source shows translations that the target has, with any
         ending: each with a probability that is drawn for the pair. In ``COPIED`` of these it is the marked target."""
-        source, choice = pair.source.translate(STRAY), random.Random(pair.source)
+        source, choice = pair.source.translate(STRAY), random.Random("\n".join(pair))
         if choice.random() >= self.share:
             return Pair(source, pair.target)
         if choice.random() < COPIED:

@@ -95,8 +95,7 @@ def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Ten
 
     For example, one sentence and a width of 2: the two hypotheses have the log-probabilities -1 and -2, and their best
     three tokens are a -0.5, EOS -1, b -3 and EOS -0.1, c -0.2, a -4. The best four candidates are a -1.5 and EOS -2.0
-    of the first, EOS -2.1 and c -2.2 of the second. a and c live on. EOS -2.0 ends; EOS -2.1 is not within the best
-    two, and is dropped.
+    of the first, EOS -2.1 and c -2.2 of the second. a and c live on. EOS -2.0 ends; EOS -2.1, the third, is dropped.
     """
     (sentences, parents), vocabulary = beam.log_probs.shape, log_probs.size(1)
     totals = log_probs.view(sentences, parents, vocabulary).add_(beam.log_probs.unsqueeze(2))  # in place: it is large

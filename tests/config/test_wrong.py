@@ -131,6 +131,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     ((attention("{type: transformer, head: 9}"), *TRANSFORMER[1:]), {"model.attention.head": r"heads \(8\)"}),
     # embeddings and vocabularies
     (("model.embeddings.tie=all",), {"model.embeddings.tie": "tokenizer.shared: true"}),
+    (("data.glossary={file: terms.tsv}",), {"data.glossary": "needs one vocabulary: tokenizer.shared: true"}),
     (
         ("model.embeddings.tie=all", "tokenizer={type: given, source: a.model, target: b.model}"),
         {"model.embeddings.tie": "the same file"},

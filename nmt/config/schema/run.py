@@ -122,16 +122,17 @@ class Config(Section):
         yield from self.data.contradictions()
         yield from self.decoding.contradictions()
         yield from self.decoding.unknown_tag(self.data.tags)
+        given = isinstance(self.tokenizer, GivenTokenizer)
+        share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
         if self.model.embeddings.tie == "all" and not self.tokenizer.shared:
-            given = isinstance(self.tokenizer, GivenTokenizer)
-            share = "the same file as tokenizer.source and tokenizer.target" if given else "tokenizer.shared: true"
             yield Problem("model.embeddings.tie", f"'all' needs one vocabulary: {share}; or use tie 'target'")
+        if self.data.glossary is not None and not self.tokenizer.shared:
+            yield Problem("data.glossary", f"needs one vocabulary: {share}")
         if isinstance(self.tokenizer, LearnedTokenizer) and self.tokenizer.dropout and self.tokenizer.type != "bpe":
             yield Problem("tokenizer.dropout", f"'{self.tokenizer.type}' has no merges; leave it out, or use type bpe")
         for name in ("protect", "glossary", "rough") if self.tokenizer.type == "word" else ():
             if getattr(self.data, name):
-                text = "needs pieces within words; leave it out, or use another tokenizer.type"
-                yield Problem(f"data.{name}", text)
+                yield Problem(f"data.{name}", "needs pieces within words; leave it out, or use another tokenizer.type")
         for links in self.data.linked if self.data.glossary is not None else ():
             yield Problem(links, "links words that data.glossary replaces; leave one of them out")
         gold = self.evaluation.gold is not None and not isinstance(self.model.attention, NoAttention)
