@@ -134,9 +134,7 @@ def kept() -> str:
     rows = {
         "`data.protect`: spans in the right place, once each": f"{spans['in their place']:,} of {spans['spans']:,}",
         "`--glossary`: terms used: in the training glossary; not in it": "; ".join(used),
-        "BLEU with these terms; with the original nouns; with these, of a system without `data.glossary`": "; ".join(
-            bleu
-        ),
+        "BLEU with these terms; original nouns; original nouns, no `data.glossary`": "; ".join(bleu),
         "`--markup`: translations with balanced tags": f"{tags['balanced lines']:,} of {tags['lines']:,}",
         f"in the {tags['lines that are the reference']} translations that equal the reference: correctly tagged words, "
         f"out of all that are tagged or should be tagged": f"{tags['of these right']:,} of "

@@ -128,7 +128,7 @@ class Terms(Section):
     file: Text
     """File with a term, a tab and its translation on each line."""
     share: Fraction = 0.3
-    """Share of the training pairs that show some of them or, 15% of these, the whole target."""
+    """Share of the training pairs that show terms or (15%) the whole target."""
 
 
 class Rough(Section):
