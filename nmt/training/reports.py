@@ -156,7 +156,7 @@ def summary(
     parameters = sum(parameter.numel() for parameter in model.parameters())
     tested = f"{len(prepared.test_pairs):,} in the test set" if prepared.test_pairs else "no test set"
     yield (
-        f"data: {pairs:,} training pairs, {extent.tokens:,} target tokens in an epoch; "
+        f"data: {pairs:,} training pairs; an epoch has {extent.tokens:,} target tokens; "
         f"{len(prepared.validation_pairs):,} pairs for validation, {tested}"
     )
     shared = " (one for both)" if tokenizers.source is tokenizers.target else ""

@@ -153,7 +153,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("training.validation.metric=aer",), {"training.validation.metric": "evaluation.gold"}),
     # decoding
     (("decoding={min_length_factor: 3.0}",), {"decoding.min_length_factor": r"max_length_factor \(2\)"}),
-    (("decoding.to=<2de>",), {"decoding.to": "no training corpus has the tag '<2de>'; the tags are: none"}),
+    (("decoding.to=<2de>",), {"decoding.to": "no training corpus has the tag '<2de>'; leave it out, or give"}),
 ]
 
 

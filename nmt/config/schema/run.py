@@ -46,8 +46,8 @@ class Decoding(Section):
     def unknown_tag(self, tags: Collection[str]) -> Iterator[Problem]:
         """Find a tag that is not one of those of the training corpora."""
         if self.to not in (None, *tags):
-            known = ", ".join(tags) or "none"
-            yield Problem("decoding.to", f"no training corpus has the tag '{self.to}'; the tags are: {known}")
+            right = f"the tags are: {', '.join(tags)}" if tags else "leave it out, or give a corpus this tag"
+            yield Problem("decoding.to", f"no training corpus has the tag '{self.to}'; {right}")
 
 
 class Gold(Section):
