@@ -81,7 +81,7 @@ def forms(noun: Noun) -> list[tuple[str, str]]:
 
 
 HELD_OUT = {word for noun in NOUNS[1::2] for pair in forms(noun) for word in pair}
-"""Every second noun, for tests of terms that were not shown in training."""
+"""Every second noun, for tests of terms that the training glossary lacks."""
 
 
 def pharaoh(pair: Sentence) -> str:
