@@ -207,6 +207,14 @@ def test_a_tag_in_the_text_or_of_decoding_is_that_of_training(tmp_path: Path, ki
     assert pairs_of(plain.train) == pairs_of(tagged.train)
 
 
+def test_a_tag_in_training_text_is_there_once_in_each_epoch(tmp_path: Path) -> None:
+    made, path = mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, DROPOUT), tmp_path / "train.low"
+    path.write_text(f"<bt> {text}" if (text := path.read_text("utf-8")) else "", "utf-8")
+    prepared = prepare(made)
+    tokenizer, row = prepared.tokenizers.source, list(sources_of(prepared, 1)[60])
+    assert row[0] == tokenizer.piece_id("<bt>") and tokenizer.decode(row[1:]) == text.partition("\n")[0]
+
+
 def test_only_one_corpus_of_a_mix_has_links(tmp_path: Path) -> None:
     """Tokenizers and ids are the same without them; the tag has none."""
     mix = {"europarl": 1.0, "back": 1.5}

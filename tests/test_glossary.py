@@ -97,7 +97,12 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(
     assert 15 < sum(shown) < 60, "of 150 a half, in each all terms or none"
     assert not any(begin in source for source, _ in pairs_of(prepared.validation))
     terms.write_text("fire\trien")
-    other = prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how))
+    said = list[str]()
+    other = prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how), said.append)
+    assert other.report["splits"]["train"]["terms"] > 0 == sum("no training pair" in line for line in said)
+    terms.write_text("fire\tfroid")
+    prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how), said.append)
+    assert f"data.glossary.file: {terms}: no training pair has a term and its translation" in said
     assert not any([begin in source for source, _ in pairs_of(other.train)][1::2]), "encoded again"
     assert other.corpus_sha256 != prepared.corpus_sha256, "a run does not resume with other terms"
 
@@ -120,6 +125,9 @@ def test_the_network_reads_the_translations_of_terms(
     code, found, _ = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))
     assert (code, found) == (0, command(translate, *given, str(tmp_path / "annotated"))[1])
     assert found != command(translate, *given, str(tmp_path / "plain"))[1]
+    (tmp_path / "plain").write_text("def\n")
+    said = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))[2]
+    assert f"{tmp_path / 'terms.tsv'}: the text has none of these terms" in said
 
 
 def test_a_run_without_terms_is_refused(tmp_path: Path, refused: Callable[..., str]) -> None:

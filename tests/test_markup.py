@@ -37,7 +37,12 @@ def test_each_element_is_there_once_and_balanced_whatever_the_weights(line: str)
 
 @pytest.mark.parametrize(
     "line",
-    ["The <b>red apple</b>, <i>it</i>.<br/>", "a <b>b <i>c</i> d</b>", "(<u>a</u>) <br>b", "<p x='1 2'><b>a!</b></p>"],
+    [
+        "The <b>red apple</b>, <i>it</i>.<br/>",
+        "a <b>b <i>c</i> d</b>",
+        "(<u>a</u>) <br>b",
+        "<p x='1 > 2'><b>a!</b></p>",
+    ],
 )
 def test_equal_words_have_equal_tags(line: str) -> None:
     text, elements = without_tags(line)

@@ -37,11 +37,12 @@ PARTS = st.lists(st.sampled_from([*WORDS, '<a href="x">', " ", PLACEHOLDERS[1]])
 @pytest.mark.parametrize(
     ("text", "spans"),
     [
-        ("(see https://a.b/c?d=1, www.x.y.)", ["https://a.b/c?d=1", "www.x.y"]),
+        ("(see HTTPS://a.b/c?d=1, www.x.y.)", ["HTTPS://a.b/c?d=1", "www.x.y"]),
         ("Mail a.b-c@x.org. {name} {{x}}! {a b}", ["a.b-c@x.org", "{name}", "{{x}}"]),
-        ('a <b>c</b> <br/> <i id="1">d < e > f <2fr> <bt>', ["</b>", "<b>", "<br/>", '<i id="1">']),
+        ('a <b>c</b> <br/> <i id="1>2">d < e > f <2fr> <bt>', ["</b>", "<b>", "<br/>", '<i id="1>2">']),
+        ("<a b=it's>l'eau</a>", ["</a>", "<a b=it's>"]),
         ("B2B 3,5 21/3 1. 3kg 3.5kg v1.2.3", ["1", "21/3", "3,5"]),
-        *((f"{each * 100_000}1a", []) for each in ("a", "{", "1.", "a@", "<a ")),  # in linear time
+        *((f"{each * 100_000}1a", []) for each in ("a", "{", "1.", "a@", "<a ", '<a ="', "=\"='")),  # in linear time
     ],
 )
 def test_spans_are_found(text: str, spans: list[str]) -> None:

@@ -101,7 +101,7 @@ def translate(
     config = load_run_config(model[0])
     if glossary:
         protection = Protection(config.data.protect, config.data.tags)
-        lines = map(Glossary(read_terms(glossary), protection=protection).annotated, lines)
+        lines = with_terms(lines, Glossary(read_terms(glossary), protection=protection), glossary)
     run, calibration = RunDirectory(model[0]), None
     if confidence:
         weights, beam_size = run.folder("best") / "model.safetensors", decoding.get("beam_size")
@@ -174,6 +174,17 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
             say("")
             return
         yield line
+
+
+def with_terms(lines: Iterator[str], terms: Glossary, path: str) -> Iterator[str]:
+    """Yield lines with the translations of terms, and warn behind the last if none had a term."""
+    found = False
+    for line in lines:
+        annotated = terms.annotated(line)
+        found |= annotated != line
+        yield annotated
+    if not found:
+        warnings.warn(f"{path}: the text has none of these terms", NmtWarning, stacklevel=2)
 
 
 def draw(translation: Translation, number: int, folder: Path, data: Data) -> None:

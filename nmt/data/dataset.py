@@ -25,9 +25,9 @@ from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
 from nmt.files import lock, why_unwritable, write_json
-from nmt.messages import Say, counted, silent
+from nmt.messages import Caution, Say, counted, silent
 
-CACHE_FORMAT = 8
+CACHE_FORMAT = 9
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 Content = TypeVar("Content")
 Digests = Mapping[str, str]
@@ -66,6 +66,8 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     text = bool(options.dropout or data.rough)
     recipe = Recipe(tokenizers, data.filter, text=text, links=bool(data.linked), glossary=terms)
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
+    if data.glossary and not report["splits"]["train"]["terms"]:
+        say(Caution(f"data.glossary.file: {data.glossary.file}: no training pair has a term and its translation"))
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(
         tables["train"], tokenizers, dropout=options.dropout, rough=data.rough, parts=parts, seed=config.seed

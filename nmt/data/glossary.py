@@ -55,7 +55,8 @@ class Glossary:
         if choice.random() >= self.share:
             return Pair(source, pair.target)
         if choice.random() < COPIED:
-            return Pair(marked(pair.target.translate(STRAY)), pair.target)
+            copy = marked(pair.target.translate(STRAY))
+            return Pair(f"{self.protection.tag_of(source)} {copy}".lstrip(), pair.target)
         part = choice.random()
 
         def wanted(translation: str) -> bool:

@@ -16,12 +16,14 @@ PLACEHOLDERS = tuple(map(chr, range(0xE000, 0xE00A)))
 """If a text has more spans, the others stay."""
 STRAY = str.maketrans(dict.fromkeys(PLACEHOLDERS, "\ufffd"))
 """Makes placeholders in a text unknown characters."""
+ATTRIBUTES = r"(?:\s(?:=\"[^\"<]*\"|='[^'<]*'|[^<>/]|/(?!>))*+)?"
+"""Those of a tag, whose quoted values may have a >."""
 PATTERNS: Mapping[Span, str] = {
     "braces": r"(?<!\{)\{++[^\s{}]++\}++",
     "email": r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]+)+",
     "number": r"(?<!\d[.,:/])\d++(?:[.,:/]\d++)*+(?!\w)",
-    "tag": r"</?[A-Za-z][\w:.-]*+(?:\s[^<>]*)?/?>",
-    "url": r"(?:https?://|www\.)[^\s<>{}\"]*[\w/]",
+    "tag": rf"</?[A-Za-z][\w:.-]*+{ATTRIBUTES}/?>",
+    "url": r"(?i:https?://|www\.)[^\s<>{}\"]*[\w/]",
 }
 """None takes more than linear time. A tag begins with a letter: ``<2fr>``, which names a language, is text."""
 SHARE, MOST_WORDS, SHORTEST = 0.1, 3, 3
@@ -53,6 +55,10 @@ class Protection:
         """A tag that stays; a span, group 1; or a word, group 2."""
         spans = "|".join(PATTERNS[kind] for kind in self.kinds)
         return re.compile("|".join([*map(re.escape, self.tags), f"({spans})", r"(\w+)"]))
+
+    def tag_of(self, text: str) -> str:
+        """Return the tag with which a text begins, or nothing."""
+        return next((tag for tag in self.tags if text.startswith(tag)), "")
 
     def inside(self, text: str) -> set[int]:
         """Return the places inside spans of a text, where it must not be split."""

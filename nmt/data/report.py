@@ -58,6 +58,7 @@ def _split_report(facts: pa.Table) -> dict[str, Any]:
         ],
         "repeated_pairs": kept - len(np.unique(_kept(facts, "pair_hash"))),
         "spans_differ": int(_kept(facts, "spans_differ").sum()),
+        "terms": int(_kept(facts, "terms").sum()),
     }
 
 
@@ -92,8 +93,9 @@ def table(report: Mapping[str, Any]) -> str:
     if "corpora" in report:
         add("pairs in an epoch", (split.get("pairs_in_epoch") for split in splits))
     add("repeated pairs", (split["repeated_pairs"] for split in splits))
-    if any(split["spans_differ"] for split in splits):
-        add("pairs whose spans differ", (split["spans_differ"] for split in splits))
+    for label, count in (("pairs whose spans differ", "spans_differ"), ("pairs that show terms", "terms")):
+        if any(split[count] for split in splits):
+            add(label, (split[count] for split in splits))
     add("pairs also in train", (split.get("pairs_in_train") for split in splits))
     add("sources also in train", (split.get("sources_in_train") for split in splits))
     for side in ("source", "target"):

@@ -84,6 +84,8 @@ def _facts(run: RunDirectory) -> Iterator[str]:
     longest = train["source_length_histogram"][-1]["high"]
     words = f"{train['source']['words']:,} source words, up to {longest} in a sentence"
     yield f"- Training text: {train['kept']:,} pairs, {words}"
+    if first := read_manifest(run).get("start_from"):
+        yield f"- Adapted: began with the weights of {first['run']}"
     if run.test_scores.exists():
         for name, score in read_json(run.test_scores).items():
             if isinstance(score, dict):

@@ -55,6 +55,8 @@ class ValidationResult:
     scores: Mapping[str, float]
     """By the name of the metric."""
     seconds: float
+    by_tag: Mapping[str, float] = field(default_factory=dict)
+    """BLEU of the sentences with each tag, if there are several."""
 
     def merit(self, metric: str) -> tuple[float, float]:
         """Return the scores of a metric and of the loss, which decides between equals, as numbers that are higher for

@@ -1,6 +1,7 @@
 """Validation during training: loss, BLEU, sample translations, attention as a film."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -19,7 +20,7 @@ from nmt.data.links import Link
 from nmt.device import autocast, release_freed_memory
 from nmt.errors import NmtError, ProcessError
 from nmt.evaluation.alignment import GoldPairs, gold_pairs, likeliest_links, score_alignments
-from nmt.evaluation.metrics import Evidence, metric_of, scores_of
+from nmt.evaluation.metrics import Evidence, bleu, metric_of, scores_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, counted, progress_bar
 from nmt.model import Seq2Seq
@@ -93,7 +94,17 @@ class Validator:
         scores = {name: score.value for name, score in scores_of(evidence).items()}
         if translated and samples and hypotheses and self.world.writes:
             self._show(update, hypotheses)
-        return ValidationResult(scores, time.perf_counter() - started)
+        return ValidationResult(scores, time.perf_counter() - started, self._by_tag(hypotheses))
+
+    def _by_tag(self, hypotheses: Sequence[str]) -> dict[str, float]:
+        """BLEU of the sentences with each tag, if there are several."""
+        parts = defaultdict[str, tuple[list[str], list[str]]](lambda: ([], []))
+        for pair, hypothesis in zip(self.pairs, hypotheses, strict=True):
+            translations, references = parts[self.tokenizers.protection.tag_of(pair.source) or self.tokenizers.to or ""]
+            translations.append(hypothesis)
+            references.append(pair.target)
+        scores = {tag: bleu(Evidence(*part, self.measures.bleu_tokenizer)).value for tag, part in parts.items()}
+        return scores if len(scores) > 1 else {}
 
     def translate(
         self, sources: Sequence[str], options: SearchOptions, precision: torch.dtype, what: str, check_stop: CheckStop

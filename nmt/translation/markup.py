@@ -7,11 +7,12 @@ from itertools import tee
 
 import numpy as np
 
+from nmt.data.protection import ATTRIBUTES
 from nmt.errors import DataError
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.translation.results import TranslatedHypothesis, Translation
 
-TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*?)?(/?)>")
+TAG = re.compile(rf"<(/?)([A-Za-z][\w:.-]*+){ATTRIBUTES}(/?)>")
 ALONE = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 """Tags that HTML does not close."""
 

@@ -42,8 +42,8 @@ def sentences(line: str, protection: Protection) -> list[str]:
     """Split a line outside spans into sentences, each with the white space behind it and the tag of the line."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
     ends = sorted(found - protection.inside(line))
-    tag = next((f"{each} " for each in protection.tags if line.startswith(each)), "")
-    return [("" if not begin else tag) + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
+    tag = protection.tag_of(line)
+    return [(f"{tag} " if begin and tag else "") + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
 
 
 def joined(line: str, parts: Sequence[str], translations: Sequence[Translation], between: str) -> Translation:

@@ -143,6 +143,7 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     # data
     (("data.train={mix: {a: 1}}",), {"data.train.mix.a": "none"}),
     (("data.corpora={a: {tsv: a}}",), {"data.corpora.a": "mix"}),
+    (("data.corpora={a: {tsv: a}}", "data.train={mix: {b: 1}}"), {"data.train.mix.b": "a"}),
     (("data.test={tsv: t, tag: <t>, links: l}",), {"data.test.tag": "training", "data.test.links": "training"}),
     (("data.train.links=l",), {"data.train.links": "without training.guided_attention"}),
     # training

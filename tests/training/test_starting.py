@@ -97,6 +97,13 @@ def test_a_run_that_does_not_fit_is_refused(first: Path, refused: Callable[..., 
         train(config(first, "new", first.parent / "attention", attention={"type": "bahdanau", "score": {"hidden": 16}}))
     with pytest.raises(CheckpointError, match=r"^training.start_from: .*missing: no such"):
         train(config(first, "new", first.parent / "missing"))
+    with_terms = options(first.parent, "none")
+    with_terms["data"]["glossary"], with_terms["tokenizer"]["shared"] = {"file": "terms.tsv"}, True
+    kept = (first / "config.yaml").read_text()
+    (first / "config.yaml").write_text(dump_config(Config.model_validate(with_terms)))
+    with pytest.raises(ConfigError, match=r"^data.glossary: .*run was trained with terms; set it"):
+        train(config(first, "new"))
+    (first / "config.yaml").write_text(kept)
     (first / "tokenizer/source.model").unlink()
     with pytest.raises(DataError, match=r"^training.start_from: .*source.model: no such file"):
         train(config(first, "new"))

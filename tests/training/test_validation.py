@@ -11,7 +11,8 @@ import sacrebleu
 import torch
 
 from nmt.data.batching import collate
-from nmt.data.corpus import read_lines
+from nmt.data.corpus import Pair, read_lines
+from nmt.data.protection import Protection
 from nmt.errors import Stopped
 from nmt.training.progress import Candidate
 from nmt.translation.translator import Translator
@@ -48,6 +49,29 @@ def test_validation_scores_its_first_sentences(make: Make, folder: Path, monkeyp
     assert hypotheses != targets
     assert result.scores["bleu"] == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [targets]).score)
     assert result.scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [targets]).score)
+
+
+def test_validation_scores_the_sentences_of_each_tag(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    trainer = make(said, updates=1)
+    monkeypatch.setattr(Translator, "stream", oracle)
+    validator = trainer.validator
+    validator.tokenizers = replace(validator.tokenizers, protection=Protection(tags=("<a>", "<b>")), to="<b>")
+    assert validator(0).by_tag == {}
+    validator.pairs = [
+        Pair("<a> " * (row % 3 == 0) + pair.source, pair.target) for row, pair in enumerate(validator.pairs)
+    ]
+    parts: dict[str, list[Pair]] = {
+        "<a>": validator.pairs[::3],
+        "<b>": [pair for row, pair in enumerate(validator.pairs) if row % 3],
+    }
+    trainer.fit()
+    shown = [float(cell) for cell in next(line for line in said if "best" in line).split()[7:9]]
+    for (tag, pairs), score in zip(parts.items(), shown, strict=True):
+        hypotheses = [each.text for each in oracle(cast(Any, None), [source for source, _ in pairs], validator.options)]
+        expected = sacrebleu.corpus_bleu(hypotheses, [[target for _, target in pairs]]).score
+        assert score == pytest.approx(expected, abs=0.01), tag
+        assert metrics(trainer.log.run.path, "validation")[-1][f"BLEU {tag}"] == pytest.approx(expected)
 
 
 def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Make) -> None:
