@@ -98,7 +98,7 @@ def test_a_run_that_does_not_fit_is_refused(first: Path, refused: Callable[..., 
     with pytest.raises(CheckpointError, match=r"^training.start_from: .*missing: no such"):
         train(config(first, "new", first.parent / "missing"))
     with_terms = options(first.parent, "none")
-    with_terms["data"]["glossary"], with_terms["tokenizer"]["shared"] = {"file": "terms.tsv"}, True
+    with_terms["data"]["glossary"], with_terms["tokenizer"] = {"file": "terms.tsv"}, {"type": "bpe", "shared": True}
     kept = (first / "config.yaml").read_text()
     (first / "config.yaml").write_text(dump_config(Config.model_validate(with_terms)))
     with pytest.raises(ConfigError, match=r"^data.glossary: .*run was trained with terms; set it"):
