@@ -69,7 +69,7 @@ figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Ba
 		--output runs/length-decay/$(SIZE) --jobs $(JOBS)
 	@echo "the figures, with their numbers in .csv and .json: runs/length-decay/$(SIZE)"
 
-textbook: $(READY) data/demo-short/.ready data/demo/joined.fr ## train what the claims of docs/textbook.md need, judge them, write the page; skips experiments whose data is missing (JOBS=2)
+textbook: $(READY) data/demo-short/.ready data/demo-verb-final/.ready data/demo/joined.fr ## train what the claims of docs/textbook.md need, judge them, write the page; skips experiments whose data is missing (JOBS=2)
 	@for file in configs/experiments/textbook/*.yaml; do \
 		missing=; \
 		for text in $$(grep -ho 'data/[a-z][^ ,}]*' $$file $$(sed -n 's/^base: //p' $$file)); do \
@@ -81,8 +81,9 @@ textbook: $(READY) data/demo-short/.ready data/demo/joined.fr ## train what the 
 	@NMT_IMPORT=ablations $(BIN)/python scripts/textbook.py
 	@$(BIN)/python scripts/reference.py
 
-data/demo-short/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
-	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D) --longest 20 --test-per-bin 250
+data/demo-short/.ready data/demo-verb-final/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
+	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D) --longest 20 --test-per-bin 250 \
+		$(if $(findstring verb-final,$@),--verb-final)
 	@touch $@
 
 # for configs/experiments/textbook/lengths.yaml: pairs of at most 30 words, each alone, and after the one before it
@@ -155,7 +156,7 @@ format: $(TOOLS) ## format the code
 	@$(BIN)/ruff format .
 
 clean: ## remove runs/demo, the demo corpora and what tools leave behind; other runs stay
-	rm -rf runs/demo data/demo data/demo-short build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf runs/demo data/demo data/demo-short data/demo-verb-final build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find nmt scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## clean, and remove the virtual environment

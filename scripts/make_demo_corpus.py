@@ -19,6 +19,7 @@ def make_demo_corpus(
     test_per_bin: Size = 100,
     seed: int = 1,
     longest: Annotated[int, Field(ge=12)] = LONGEST,
+    verb_final: bool = False,
 ) -> None:
     """Write the embedded English-French demo corpus: training, validation and test text with gold word alignments.
 
@@ -29,8 +30,9 @@ def make_demo_corpus(
         test_per_bin: test pairs of every 10 words of length
         seed: of all random choices
         longest: leave out the ranges of length that reach beyond this number of English words (12, 20, 30, 40 or 60)
+        verb_final: put French verbs behind their complements, as a language such as Japanese does
     """
-    write_corpus(output, train, validation, test_per_bin, seed, longest)
+    write_corpus(output, train, validation, test_per_bin, seed, longest, verb_final=verb_final)
 
 
 main = Command(make_demo_corpus, "make_demo_corpus.py")

@@ -162,11 +162,13 @@ def rough() -> str:
 def ladder() -> str:
     """BLEU by pairs, of docs/figures/own_text.json."""
     found = measured("own_text")["BLEU by pairs"]
+    first, *others = ((f"{n:,}", f"nothing-{n}", f"adapted-{n}") for n in (1000, 5000, 10000, 20000, 29000))
+    alone = "1,000, debates not mixed in", "", "adapted-1000-alone"
+    systems = [("0", "", "parliament"), first, alone, *others]
     rows = []
-    for pairs in (0, 1000, 5000, 10000, 20000, 29000):
-        adapted = f"adapted-{pairs}" if pairs else "parliament"
-        cells = [(f"nothing-{pairs}", "captions"), (adapted, "captions"), (adapted, "debates")]
-        rows.append([f"{pairs:,}", *(mean(found[name][text]) if name in found else "–" for name, text in cells)])
+    for pairs, nothing, adapted in systems:
+        cells = [(nothing, "captions"), (adapted, "captions"), (adapted, "debates")]
+        rows.append([pairs, *(mean(found[name][text]) if name in found else "–" for name, text in cells)])
     return table(("pairs", "from nothing", "adapted", "adapted, on debates"), rows)
 
 

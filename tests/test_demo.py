@@ -71,6 +71,12 @@ def cases() -> list[tuple[Phrase, str, str, str]]:
             "Les poires qu'il a mangées étaient bonnes.",
             "0-0 1-1 2-2 3-2 4-3 4-4 5-5 6-6",
         ),
+        (  # the verb behind its complements
+            clause(WE, VerbGroup(verb("admire"), "past", negation="never", final=True), old_trees.phrase),
+            "We never admired some old trees.",
+            "Nous de vieux arbres n'avons jamais admiré.",
+            "0-0 1-4 1-5 2-4 2-6 3-1 4-2 5-3",
+        ),
         (  # a date in front, a number that agrees
             rule(
                 "{date} , {clause}",
@@ -92,9 +98,9 @@ def test_rules_against_translations_by_hand(phrase: Phrase, english: str, french
     assert pharaoh(pair) == links
 
 
-@pytest.fixture(scope="module")
-def pairs() -> list[Sentence]:
-    generator = Generator(seed=3)
+@pytest.fixture(scope="module", params=[False, True], ids=["French", "verb at the end"])
+def pairs(request: pytest.FixtureRequest) -> list[Sentence]:
+    generator = Generator(seed=3, verb_final=request.param)
     return [generator.sentence(words) for _ in range(25) for words in range(SHORTEST, LONGEST + 1)]
 
 

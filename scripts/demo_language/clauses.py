@@ -48,6 +48,8 @@ class VerbGroup:
     """A verb that takes the infinitive of the other: wants to see, veut voir."""
     passive: bool = False
     """Passive voice: is seen, est vu."""
+    final: bool = False
+    """Whether the target language puts the verb behind its complements, as Japanese does."""
 
 
 def clause(
@@ -91,8 +93,6 @@ def clause(
         "{pronoun} {complement}",
     ]
     french = [
-        "est-ce/question que|qu'/question" if question else "",
-        "{subject}",
         "ne|n'/negation" if pas else "",
         "" if group.modal else clitic,
         finite,
@@ -100,13 +100,14 @@ def clause(
         "{adverb}",
         participle,
         f"{clitic} {group.verb.french.infinitive}/{last}" if group.modal else "",
-        _tagged(to, last) if complement.french and not pronoun else "",
-        "{complement}",
     ]
+    complements = [_tagged(to, last) if complement.french and not pronoun else "", "{complement}"]
+    french = complements + french if group.final else french + complements
+    asked = "est-ce/question que|qu'/question {subject}" if question else "{subject}"
     parts = {"subject": subject.phrase, "adverb": group.adverb, "complement": complement, "pronoun": NOTHING}
     if pronoun:
         parts["pronoun"] = word(pronoun.english, pronoun.indirect if to else pronoun.direct)
-    return rule(" ".join(english), " ".join(french), **parts)
+    return rule(" ".join(english), " ".join([asked, *french]), **parts)
 
 
 def _tagged(words: str, tag: str) -> str:

@@ -24,7 +24,14 @@ RARE, FREQUENT = 5, 0.05
 
 
 def write_corpus(
-    folder: str | Path, train: int, validation: int, test_per_bin: int, seed: int, longest: int = LONGEST
+    folder: str | Path,
+    train: int,
+    validation: int,
+    test_per_bin: int,
+    seed: int,
+    longest: int = LONGEST,
+    *,
+    verb_final: bool = False,
 ) -> None:
     """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in all of them.
 
@@ -39,10 +46,11 @@ def write_corpus(
         test_per_bin: number of pairs for each of BINS.
         seed: seed of all random choices.
         longest: leave out the ranges of BINS and LENGTHS that reach beyond this number of words.
+        verb_final: put French verbs behind their complements.
 
     Raises DataError if the folder or a file in it cannot be written.
     """
-    generator, seen = Generator(seed), set[str]()
+    generator, seen = Generator(seed, verb_final=verb_final), set[str]()
     bins, lengths = ([each for each in ranges if each[1] <= longest] for ranges in (BINS, LENGTHS))
     test = [pair for bin_ in bins for pair in draw(generator, test_per_bin, [bin_], seen)]
     heldout = draw(generator, validation, lengths, seen)

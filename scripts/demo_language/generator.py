@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from functools import partial
 from typing import Literal
 
 from demo_language import clauses, nominal
@@ -64,8 +65,8 @@ class Generator:
     The budget `words` of a clause includes its subject.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.dice = Dice(seed)
+    def __init__(self, seed: int, *, verb_final: bool = False) -> None:
+        self.dice, self.verb_group = Dice(seed), partial(VerbGroup, final=verb_final)
 
     def sentence(self, words: int) -> Sentence:
         """A sentence of about ``words`` English words (3 or more)."""
@@ -180,14 +181,16 @@ class Generator:
         """The girl is seen by the gardener."""
         verb = self.dice.pick([verb for verb in TRANSITIVE if set(subject.kinds) <= set(verb.objects)])
         room = words - subject.phrase.words
-        group = VerbGroup(verb, tense, passive=True, negation="not" if room >= 6 and self.dice.chance(0.15) else "")
+        group = self.verb_group(
+            verb, tense, passive=True, negation="not" if room >= 6 and self.dice.chance(0.15) else ""
+        )
         agent = self.noun_phrase(min(room - 3, 7), _ANIMATE, listed=False)
         core = clause(subject, group, clauses.BY + agent.phrase, question=question)
         return self.extended(core, words, tense)
 
     def saying(self, subject: NounPhrase, words: int, tense: Tense, question: bool) -> Phrase:
         """The girl says that ..."""
-        group = VerbGroup(self.dice.pick(SAYING), tense)
+        group = self.verb_group(self.dice.pick(SAYING), tense)
         said = self.clauses(words - subject.phrase.words - 2, self.dice.pick(_TENSES))
         return clause(subject, group, clauses.THAT + said, question=question)
 
@@ -195,12 +198,12 @@ class Generator:
         """A verb and, if words are left, a negation, an adverb or a modal verb."""
         kind = self.dice.between(1, 10) if words >= 3 else 10
         if kind <= 3:
-            return VerbGroup(verb, tense, negation=self.dice.pick(_NEGATIONS))
+            return self.verb_group(verb, tense, negation=self.dice.pick(_NEGATIONS))
         if kind == 4:
-            return VerbGroup(verb, tense, adverb=self.dice.pick(clauses.ADVERBS))
+            return self.verb_group(verb, tense, adverb=self.dice.pick(clauses.ADVERBS))
         if kind == 5 and modal:
-            return VerbGroup(verb, tense, modal=self.dice.pick(MODALS))
-        return VerbGroup(verb, tense)
+            return self.verb_group(verb, tense, modal=self.dice.pick(MODALS))
+        return self.verb_group(verb, tense)
 
     def extended(self, core: Phrase, words: int, tense: Tense) -> Phrase:
         """A clause with a place or time in the words that are left."""
