@@ -209,9 +209,10 @@ def test_a_tag_in_the_text_or_of_decoding_is_that_of_training(tmp_path: Path, ki
 
 def test_a_tag_in_training_text_is_there_once_in_each_epoch(tmp_path: Path) -> None:
     made, path = mixed(tmp_path, {"europarl": 1.0, "back": 1.0}, DROPOUT), tmp_path / "train.low"
-    path.write_text(f"<bt> {text}" if (text := path.read_text("utf-8")) else "", "utf-8")
+    text = path.read_text("utf-8")
+    path.write_text(f" <bt> {text}", "utf-8")
     prepared = prepare(made)
-    tokenizer, row = prepared.tokenizers.source, list(sources_of(prepared, 1)[60])
+    tokenizer, row = prepared.tokenizers.source, list(sources_of(prepared, 1)[60])  # behind those of back
     assert row[0] == tokenizer.piece_id("<bt>") and tokenizer.decode(row[1:]) == text.partition("\n")[0]
 
 

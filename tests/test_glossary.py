@@ -40,6 +40,8 @@ def test_terms_inside_protected_spans_stay(monkeypatch: pytest.MonkeyPatch) -> N
     assert terms.annotated(f"{spans} fire") == f"{spans} {marked('feu')}"
     shown = [terms.shown(Pair(f"{spans} fire {number}", f"{spans} feu")) for number in range(9)]
     assert all(each.source.startswith(spans) for each in shown)
+    tagged = Glossary({"bt": "x"}, protection=Protection(tags=("<bt>",)))
+    assert tagged.annotated(" <bt> a bt") == f"<bt> a {marked('x')}"
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,9 @@ def test_some_training_pairs_show_the_whole_target() -> None:
     shown = [Glossary(TERMS.terms, share=1.0).shown(pair) for pair in pairs]
     assert [each.target for each in shown] == [pair.target for pair in pairs]
     assert 20 < sum(each.source == marked(each.target) for each in shown) < 80
+    tagged = Glossary({}, share=1.0, protection=Protection(tags=("<bt>",)))
+    sources = [tagged.shown(Pair(f" <bt>{pair.source}", "a")).source for pair in pairs]
+    assert 20 < sources.count(f"<bt> {marked('a')}") < 80
 
 
 def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(
@@ -99,7 +104,7 @@ def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(
     terms.write_text("fire\trien")
     said = list[str]()
     other = prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how), said.append)
-    assert other.report["splits"]["train"]["terms"] > 0 == sum("no training pair" in line for line in said)
+    assert other.report["splits"]["train"]["terms"] == 150 and not any("no training pair" in line for line in said)
     terms.write_text("fire\tfroid")
     prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how), said.append)
     assert f"data.glossary.file: {terms}: no training pair has a term and its translation" in said

@@ -45,7 +45,9 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     run: Any = small_run.options(tmp_path, updates=20, batch_tokens=400)
     small_run.train(Config.model_validate(run))
     manifest = Path(run["output"], "manifest.json")
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"start_from": {"run": "runs/first"}}))
+    manifest.write_text(
+        json.dumps(json.loads(manifest.read_text()) | {"start_from": {"run": "runs/first", "model_sha256": "1f"}})
+    )
     assert export(["--hub", run["output"], str(hub)]) == 0
     there, here = (Translator.load(each).translate(LINES) for each in ("hf:owner/name", run["output"]))
     assert [each.text for each in there] == [each.text for each in here]
@@ -53,7 +55,7 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     assert yaml.safe_load(front)["language"] == [run["data"]["source_language"], run["data"]["target_language"]]
     [test] = small_run.metrics(Path(run["output"]), "test")
     assert f"bleu: {test['bleu']:.2f} ({test['signature']})" in card and "300 pairs" in card
-    assert "the weights of runs/first\n" in card
+    assert "the weights of first (SHA-256 1f)\n" in card
     weights, other = Path(run["output"]) / "checkpoints/best/model.safetensors", tmp_path / "other"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
     assert export(["--hub", run["output"], str(other)]) == 2 and not other.exists()

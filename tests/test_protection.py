@@ -16,7 +16,7 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.protection import PLACEHOLDERS, STRAY, Protection
 from nmt.data.tokenizer import MARK, learn
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import CheckpointError, ConfigError, DataError, NmtWarning
 from nmt.pages.serving.batches import Request, translating
 from nmt.search.greedy import Sampling
 from nmt.translation.forced import force
@@ -40,9 +40,10 @@ PARTS = st.lists(st.sampled_from([*WORDS, '<a href="x">', " ", PLACEHOLDERS[1]])
         ("(see HTTPS://a.b/c?d=1, www.x.y.)", ["HTTPS://a.b/c?d=1", "www.x.y"]),
         ("Mail a.b-c@x.org. {name} {{x}}! {a b}", ["a.b-c@x.org", "{name}", "{{x}}"]),
         ('a <b>c</b> <br/> <i id="1>2">d < e > f <2fr> <bt>', ["</b>", "<b>", "<br/>", '<i id="1>2">']),
-        ("<a b=it's>l'eau</a>", ["</a>", "<a b=it's>"]),
+        ("<a b=it's c = '>'>l'eau</a>", ["</a>", "<a b=it's c = '>'>"]),
         ("B2B 3,5 21/3 1. 3kg 3.5kg v1.2.3", ["1", "21/3", "3,5"]),
-        *((f"{each * 100_000}1a", []) for each in ("a", "{", "1.", "a@", "<a ", '<a ="', "=\"='")),  # in linear time
+        *((f"{each * 100_000}1a", []) for each in ("a", "{", "1.", "a@", "<a ", '<a ="')),
+        ("<a " + "=\"='" * 100_000, []),  # in linear time
     ],
 )
 def test_spans_are_found(text: str, spans: list[str]) -> None:
@@ -88,6 +89,17 @@ def test_a_span_that_is_due_is_a_word_of_its_own() -> None:
     with torch.no_grad():
         model.output.bias[HIDING.target.eos_id] += 1000
     assert sorted(translator_of(model, HIDING).translate("{a} b <x> 5").text.split()) == ["5", "<x>", "{a}"]
+
+
+def test_a_tag_that_was_not_trained_is_named() -> None:
+    lines, said = ["<bt> a", "<b>a", "<2es> a"], r"line 3: begins with <2es>, which was not trained; the tags are: <bt>"
+    with pytest.warns(NmtWarning, match=said) as warned:
+        translator_of(network(tokenizers=HIDING), HIDING).translate(lines)
+    assert len(warned) == 1
+
+
+def test_a_tag_stays_before_a_source_in_capitals() -> None:
+    assert replace(HIDING, rough=True).hide("<bt> TWO DOGS").texts == ["<bt> Two dogs"]
 
 
 @pytest.mark.parametrize("pair", [Pair("{a} b <x>", "<x> c {a}"), Pair("{a} b", "c")])

@@ -177,7 +177,7 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
 
 
 def with_terms(lines: Iterator[str], terms: Glossary, path: str) -> Iterator[str]:
-    """Yield lines with the translations of terms, and warn behind the last if none had a term."""
+    """Yield lines with the translations of terms, and warn after the last line if none had a term."""
     found = False
     for line in lines:
         annotated = terms.annotated(line)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Filter, Rough
 from nmt.data.corpus import Pair, corpus_name, read_pairs
-from nmt.data.glossary import TERM_MARKS, Glossary, marked
+from nmt.data.glossary import Glossary
 from nmt.data.links import Link, linked_pairs, piece_links, piece_words
 from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
@@ -130,7 +130,7 @@ def encode(
     facts["pair_hash"] = [text_hash("\n".join(pair)) for pair in pairs]
     facts["source_hash"] = [text_hash(pair.source) for pair in pairs]
     facts["spans_differ"] = [each.differ for each in hidden]
-    facts["terms"] = [TERM_MARKS[0] in source and marked(target) not in source for source, target in shown]
+    facts["terms"] = [recipe.glossary is not None and recipe.glossary.fits(pair) for pair in pairs]
     repeats = [False] * len(pairs)
     if recipe.rule is not None and recipe.rule.duplicates:
         for place, each in enumerate(facts["pair_hash"]):
@@ -246,9 +246,9 @@ class TrainingSet(EncodedCorpus):
     ) -> None:
         super().__init__(table)
         self._table, self._rough, self._parts, self._seed = table, rough, parts, seed
-        self._encode, self._tags = dict[str, Encode](), dict[int, str]()
+        self._encode, self._tags = dict[str, Encode](), set[int]()
         if tokenizers is not None:
-            self._tags |= zip(tokenizers.tags, tokenizers.protection.tags, strict=True)
+            self._tags, self._parted = {*tokenizers.tags}, tokenizers.protection.parted
             if dropout:
                 self._encode |= {side: BpeDropout(each, dropout).sample for side, each in tokenizers.sides()}
             elif rough is not None:
@@ -289,7 +289,7 @@ class TrainingSet(EncodedCorpus):
         for pair, (text, ids) in enumerate(zip(texts, best, strict=True), first):
             number = text_hash(repr((self._seed, epoch, pair, side)))
             tag = ids[:1] if ids and ids[0] in self._tags else []
-            text = text.removeprefix(self._tags[tag[0]]) if tag else text  # noqa: PLW2901
+            text = self._parted(text)[1] if tag else text  # noqa: PLW2901
             rows.append(tag + encode(roughened(text, rough, Random(number)) if rough else text, number))
         return pa.array(rows, batch[side].type)
 

@@ -55,8 +55,8 @@ class Glossary:
         if choice.random() >= self.share:
             return Pair(source, pair.target)
         if choice.random() < COPIED:
-            copy = marked(pair.target.translate(STRAY))
-            return Pair(f"{self.protection.tag_of(source)} {copy}".lstrip(), pair.target)
+            tag, _ = self.protection.parted(source)
+            return Pair(f"{tag} {marked(pair.target.translate(STRAY))}".lstrip(), pair.target)
         part = choice.random()
 
         def wanted(translation: str) -> bool:
@@ -64,8 +64,13 @@ class Glossary:
 
         return Pair(self._replaced(source, wanted), pair.target)
 
+    def fits(self, pair: Pair) -> bool:
+        """Whether a training pair has a term and its translation."""
+        return any(inflected(self._spelled[term], pair.target) for term in self._found.findall(pair.source))
+
     def _replaced(self, text: str, wanted: Callable[[str], bool]) -> str:
-        """Replace the terms outside protected spans whose translations are wanted."""
+        """Replace the terms behind the tag and outside protected spans whose translations are wanted."""
+        tag, text = self.protection.parted(text)
         inside = self.protection.inside(text)
 
         def replaced(term: re.Match[str]) -> str:
@@ -73,7 +78,7 @@ class Glossary:
             shown = not inside & {term.start(), term.end()} and wanted(translation)
             return marked(translation) if shown else term[0]
 
-        return self._found.sub(replaced, text)
+        return tag + self._found.sub(replaced, text)
 
 
 def marked(translation: str) -> str:

@@ -16,8 +16,8 @@ PLACEHOLDERS = tuple(map(chr, range(0xE000, 0xE00A)))
 """If a text has more spans, the others stay."""
 STRAY = str.maketrans(dict.fromkeys(PLACEHOLDERS, "\ufffd"))
 """Makes placeholders in a text unknown characters."""
-ATTRIBUTES = r"(?:\s(?:=\"[^\"<]*\"|='[^'<]*'|[^<>/]|/(?!>))*+)?"
-"""Those of a tag, whose quoted values may have a >."""
+ATTRIBUTES = r"(?:\s(?:=\s*+(?:\"[^\"<]*\"|'[^'<]*')|[^<>/]|/(?!>))*+)?"
+"""Attributes of a tag; a quoted value may contain >."""
 PATTERNS: Mapping[Span, str] = {
     "braces": r"(?<!\{)\{++[^\s{}]++\}++",
     "email": r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]+)+",
@@ -56,9 +56,16 @@ class Protection:
         spans = "|".join(PATTERNS[kind] for kind in self.kinds)
         return re.compile("|".join([*map(re.escape, self.tags), f"({spans})", r"(\w+)"]))
 
-    def tag_of(self, text: str) -> str:
-        """Return the tag with which a text begins, or nothing."""
-        return next((tag for tag in self.tags if text.startswith(tag)), "")
+    def parted(self, text: str) -> tuple[str, str]:
+        """Part a text into the tag at its beginning, or nothing, and the rest."""
+        begin = text.lstrip()
+        tag = next((tag for tag in self.tags if begin.startswith(tag)), "")
+        return tag, begin.removeprefix(tag) if tag else text
+
+    def unknown_tag(self, text: str) -> str | None:
+        """Return the word like <2fr> at the beginning of a text, if there are tags and it is none."""
+        found = re.match(r"\s*(<[^\s<>]+>)\s", text) if self.tags and not self.parted(text)[0] else None
+        return found and found[1]
 
     def inside(self, text: str) -> set[int]:
         """Return the places inside spans of a text, where it must not be split."""

@@ -93,7 +93,7 @@ def table(report: Mapping[str, Any]) -> str:
     if "corpora" in report:
         add("pairs in an epoch", (split.get("pairs_in_epoch") for split in splits))
     add("repeated pairs", (split["repeated_pairs"] for split in splits))
-    for label, count in (("pairs whose spans differ", "spans_differ"), ("pairs that show terms", "terms")):
+    for label, count in (("pairs whose spans differ", "spans_differ"), ("pairs with a term", "terms")):
         if any(split[count] for split in splits):
             add(label, (split[count] for split in splits))
     add("pairs also in train", (split.get("pairs_in_train") for split in splits))

@@ -194,7 +194,10 @@ class Tokenizers:
     def hide(self, *texts: str, share: float = 0.0) -> Hidden:
         """Return what is encoded of a source, or of both sides of a pair, as :meth:`Protection.hide` does."""
         hidden = self.protection.hide(*texts, share=share)
-        return replace(hidden, texts=[readable(hidden.texts[0]), *hidden.texts[1:]]) if self.rough else hidden
+        if not self.rough:
+            return hidden
+        tag, source = self.protection.parted(hidden.texts[0])
+        return replace(hidden, texts=[tag + readable(source), *hidden.texts[1:]])
 
     @cached_property
     def tags(self) -> dict[int, list[int]]:

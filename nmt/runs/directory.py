@@ -256,9 +256,10 @@ def refuse_other_parts(config: Config) -> None:
         return
     with of_key("training.start_from"):
         before = {"config": load_run_config(path).model_dump(mode="json")}
+    changed = [each for each in differences(before, config, OWN) if each.startswith(TAKEN_OVER)]
     if before["config"]["data"]["glossary"] and config.data.glossary is None:
-        raise ConfigError(f"data.glossary: {path} was trained with terms; set it, or training from there unlearns them")
-    if changed := [each for each in differences(before, config, OWN) if each.startswith(TAKEN_OVER)]:
+        changed.append("data.glossary was set and is now null; without it, training unlearns terms")
+    if changed:
         taken = "takes over the tokenizer and the network, but for attention and dropout"
         raise ConfigError(*changed, f"training.start_from: {path}: training {taken}; use the configuration of this run")
 

@@ -85,7 +85,7 @@ def _facts(run: RunDirectory) -> Iterator[str]:
     words = f"{train['source']['words']:,} source words, up to {longest} in a sentence"
     yield f"- Training text: {train['kept']:,} pairs, {words}"
     if first := read_manifest(run).get("start_from"):
-        yield f"- Adapted: began with the weights of {first['run']}"
+        yield f"- Started from the weights of {Path(first['run']).name} (SHA-256 {first['model_sha256']})"
     if run.test_scores.exists():
         for name, score in read_json(run.test_scores).items():
             if isinstance(score, dict):

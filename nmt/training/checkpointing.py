@@ -140,7 +140,7 @@ class Checkpointing:
             best = mean if better else self.run.weights(names[0])
             self.run.save("best", best)
         updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
-        measured = {**result.scores, "seconds": result.seconds}
+        measured = {**result.scores, **result.by_tag, "seconds": result.seconds}
         self.log.record(progress.update, "average", **measured, best=better, updates=updates)
         averaged = f"average of the checkpoints of updates {', '.join(map(str, updates))}"
         outcome = "becomes" if better else "does not become"

@@ -56,7 +56,7 @@ class ValidationResult:
     """By the name of the metric."""
     seconds: float
     by_tag: Mapping[str, float] = field(default_factory=dict)
-    """BLEU of the sentences with each tag, if there are several."""
+    """BLEU of the sentences with each tag, as ``BLEU TAG``, if there are several tags."""
 
     def merit(self, metric: str) -> tuple[float, float]:
         """Return the scores of a metric and of the loss, which decides between equals, as numbers that are higher for

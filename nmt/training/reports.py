@@ -87,13 +87,13 @@ class Log:
         self, progress: Progress, result: ValidationResult, training: Training, extent: Extent, *, best: bool
     ) -> None:
         """Record a validation, and say it as a row of a table; say if it ends training early, and why."""
-        parts = {f"BLEU {tag}": value for tag, value in result.by_tag.items()}
-        self.record(progress.update, "validation", **result.scores, **parts, seconds=result.seconds, best=best)
+        scores = {**result.scores, **result.by_tag}
+        self.record(progress.update, "validation", **scores, seconds=result.seconds, best=best)
         cells = [("update", 9, f"{progress.update:,}"), ("epochs", 7, f"{extent.read(progress):.2f}")]
         for name, value in result.scores.items():
             metric = METRICS[name]
             cells.append((metric.label, max(len(metric.label), 5) + 1, metric.format(value)))
-        cells += [(name, len(name) + 1, f"{value:.2f}") for name, value in parts.items()]
+        cells += [(name, len(name) + 1, f"{value:.2f}") for name, value in result.by_tag.items()]
         cells.append(("time", 8, duration(result.seconds)))
         if self._heading:
             self.say(" ".join(["validation", *(name.rjust(width) for name, width, _ in cells)]))

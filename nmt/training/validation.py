@@ -94,16 +94,18 @@ class Validator:
         scores = {name: score.value for name, score in scores_of(evidence).items()}
         if translated and samples and hypotheses and self.world.writes:
             self._show(update, hypotheses)
-        return ValidationResult(scores, time.perf_counter() - started, self._by_tag(hypotheses))
+        by_tag = self._by_tag(hypotheses)
+        return ValidationResult(scores, time.perf_counter() - started, by_tag)
 
     def _by_tag(self, hypotheses: Sequence[str]) -> dict[str, float]:
-        """BLEU of the sentences with each tag, if there are several."""
+        """Return BLEU of the sentences with each tag, as ``BLEU TAG``, if there are several tags."""
         parts = defaultdict[str, tuple[list[str], list[str]]](lambda: ([], []))
         for pair, hypothesis in zip(self.pairs, hypotheses, strict=True):
-            translations, references = parts[self.tokenizers.protection.tag_of(pair.source) or self.tokenizers.to or ""]
+            tag, _ = self.tokenizers.protection.parted(pair.source)
+            translations, references = parts[f"BLEU {tag or self.tokenizers.to}"]
             translations.append(hypothesis)
             references.append(pair.target)
-        scores = {tag: bleu(Evidence(*part, self.measures.bleu_tokenizer)).value for tag, part in parts.items()}
+        scores = {name: bleu(Evidence(*part, self.measures.bleu_tokenizer)).value for name, part in parts.items()}
         return scores if len(scores) > 1 else {}
 
     def translate(

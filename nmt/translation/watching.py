@@ -42,7 +42,7 @@ def sentences(line: str, protection: Protection) -> list[str]:
     """Split a line outside spans into sentences, each with the white space behind it and the tag of the line."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
     ends = sorted(found - protection.inside(line))
-    tag = protection.tag_of(line)
+    tag, _ = protection.parted(line)
     return [(f"{tag} " if begin and tag else "") + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
 
 

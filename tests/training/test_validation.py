@@ -62,16 +62,16 @@ def test_validation_scores_the_sentences_of_each_tag(make: Make, monkeypatch: py
         Pair("<a> " * (row % 3 == 0) + pair.source, pair.target) for row, pair in enumerate(validator.pairs)
     ]
     parts: dict[str, list[Pair]] = {
-        "<a>": validator.pairs[::3],
-        "<b>": [pair for row, pair in enumerate(validator.pairs) if row % 3],
+        "BLEU <a>": validator.pairs[::3],
+        "BLEU <b>": [pair for row, pair in enumerate(validator.pairs) if row % 3],
     }
     trainer.fit()
     shown = [float(cell) for cell in next(line for line in said if "best" in line).split()[7:9]]
-    for (tag, pairs), score in zip(parts.items(), shown, strict=True):
+    for (name, pairs), score in zip(parts.items(), shown, strict=True):
         hypotheses = [each.text for each in oracle(cast(Any, None), [source for source, _ in pairs], validator.options)]
         expected = sacrebleu.corpus_bleu(hypotheses, [[target for _, target in pairs]]).score
-        assert score == pytest.approx(expected, abs=0.01), tag
-        assert metrics(trainer.log.run.path, "validation")[-1][f"BLEU {tag}"] == pytest.approx(expected)
+        assert score == pytest.approx(expected, abs=0.01), name
+        assert metrics(trainer.log.run.path, "validation")[-1][name] == pytest.approx(expected)
 
 
 def test_a_model_that_cannot_translate_has_no_bleu_and_training_goes_on(make: Make) -> None:

@@ -194,8 +194,9 @@ class Data(Section):
         known = ", ".join(self.corpora) or "none"
         for name in mixed.keys() - self.corpora.keys():
             yield Problem(f"data.train.mix.{name}", f"there is no data.corpora.{name}; the corpora are: {known}")
-        for name in self.corpora.keys() - mixed.keys() if mixed.keys() <= self.corpora.keys() else ():
-            yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
+        if mixed.keys() <= self.corpora.keys():
+            for name in self.corpora.keys() - mixed.keys():
+                yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
         for split, corpus in (("validation", self.validation), ("test", self.test)):
             for key in ("tag", "links"):
                 if getattr(corpus, key, None) is not None:
