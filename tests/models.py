@@ -26,17 +26,17 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
 }
 
 BAHDANAU: dict[str, Any] = {"type": "bahdanau", "score": {"hidden": 7}}
+INITIAL: dict[str, Any] = {"type": "none", "context": "initial_state"}
 LUONG: dict[str, Any] = {"type": "luong"}
 AFTER: dict[str, Any] = {"type": "luong", "input_feeding": False}
+LSTM: dict[str, Any] = {"type": "lstm"}
+NORM: dict[str, Any] = {"layer_norm": True}
 
 
 def recurrent(encoder: dict[str, Any], decoder: dict[str, Any], attention: dict[str, Any]) -> dict[str, Any]:
     """Sections of a recurrent network."""
-    return {
-        "encoder": {"hidden": 4} | encoder,
-        "decoder": {"hidden": 8, "readout": 5} | decoder,
-        "attention": attention,
-    }
+    decoder = {"hidden": 8, "readout": 5} | decoder
+    return {"encoder": {"hidden": 4} | encoder, "decoder": decoder, "attention": attention}
 
 
 RECURRENT: dict[str, dict[str, Any]] = {
@@ -52,30 +52,20 @@ RECURRENT: dict[str, dict[str, Any]] = {
     },
     "coverage": {"attention": BAHDANAU | {"score": "coverage"}},
     "coverage after": {"attention": AFTER | {"score": "coverage"}},
-    "initial state only": recurrent({"directions": "forward"}, {}, {"type": "none", "context": "initial_state"}),
-    "sutskever": recurrent(
-        {"type": "lstm", "layers": 2, "directions": "forward"},
-        {"type": "lstm", "layers": 2},
-        {"type": "none", "context": "initial_state"},
-    ),
-    "lstm": recurrent({"type": "lstm"}, {"type": "lstm"}, BAHDANAU),
-    "lstm luong": recurrent({"type": "lstm"}, {"type": "lstm"}, LUONG),
+    "initial state only": recurrent({"directions": "forward"}, {}, INITIAL),
+    "sutskever": recurrent(LSTM | {"layers": 2, "directions": "forward"}, LSTM | {"layers": 2}, INITIAL),
+    "lstm": recurrent(LSTM, LSTM, BAHDANAU),
+    "lstm luong": recurrent(LSTM, LSTM, LUONG),
     "gru, reset before": recurrent({"reset": "before"}, {"reset": "before"}, BAHDANAU),
     "ssru": recurrent({"type": "ssru"}, {"type": "ssru"}, AFTER),
     "ssru before": recurrent({"type": "ssru", "directions": "forward"}, {"type": "ssru"}, BAHDANAU),
     "deep": recurrent({"layers": 3, "residual": True}, {"layers": 3, "residual": True}, BAHDANAU),
     "deep luong": recurrent({"layers": 2}, {"layers": 2}, LUONG),
     "luong, maxout": recurrent({}, {"readout_activation": "maxout"}, LUONG),
-    "deep luong, normalized": recurrent({"layers": 2, "layer_norm": True}, {"layers": 2, "layer_norm": True}, LUONG),
-    "deep lstm, normalized": recurrent(
-        {"type": "lstm", "layers": 2, "layer_norm": True}, {"type": "lstm", "layers": 3, "layer_norm": True}, AFTER
-    ),
-    "normalized ssru": recurrent(
-        {"type": "ssru", "layer_norm": True}, {"type": "ssru", "layer_norm": True, "layers": 2}, AFTER
-    ),
-    "normalized, reset before": recurrent(
-        {"reset": "before", "layer_norm": True}, {"reset": "before", "layer_norm": True}, BAHDANAU
-    ),
+    "deep luong, normalized": recurrent(NORM | {"layers": 2}, NORM | {"layers": 2}, LUONG),
+    "deep lstm, normalized": recurrent(NORM | LSTM | {"layers": 2}, NORM | LSTM | {"layers": 3}, AFTER),
+    "normalized ssru": recurrent(NORM | {"type": "ssru"}, NORM | {"type": "ssru", "layers": 2}, AFTER),
+    "normalized, reset before": recurrent(NORM | {"reset": "before"}, NORM | {"reset": "before"}, BAHDANAU),
     "one direction": recurrent({"directions": "forward"}, {}, BAHDANAU),
     "hard": {"attention": AFTER | {"hard": {"type": "marginal"}}},
     "hard, deep, local": recurrent(

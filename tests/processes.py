@@ -39,12 +39,8 @@ def try_processes(
     """
     port, found = free_port(), [("", None)] * size
     pipes = [CONTEXT.Pipe(duplex=False) for _ in range(size)]
-    processes = [
-        CONTEXT.Process(
-            target=_body, args=(pipes[rank][1], rank, size, port, timeout, function, arguments), daemon=True
-        )
-        for rank in range(size)
-    ]
+    calls = [(pipes[rank][1], rank, size, port, timeout, function, arguments) for rank in range(size)]
+    processes = [CONTEXT.Process(target=_body, args=call, daemon=True) for call in calls]
     for process, (_, sends) in zip(processes, pipes, strict=True):
         process.start()
         sends.close()

@@ -21,9 +21,8 @@ SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, targ
 REVERSED = replace(SPECIALS, reverse_source=True)
 
 Lengths = tuple[Ids, Ids]
-lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60).map(
-    lambda pairs: (np.array([s for s, _ in pairs], np.int32), np.array([t for _, t in pairs], np.int32))
-)
+both = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60)
+lengths = both.map(lambda pairs: (np.array([s for s, _ in pairs], np.int32), np.array([t for _, t in pairs], np.int32)))
 
 
 def corpus_of(source_lengths: Ids, target_lengths: Ids) -> TrainingSet:

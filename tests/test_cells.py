@@ -130,9 +130,8 @@ def test_an_encoder_of_cells_is_pytorchs(library: type[nn.GRU | nn.LSTM], bidire
     for layer, directions in enumerate(ours.directions):
         for suffix, direction in zip(("", "_reverse"), directions, strict=False):
             for part, name in ((direction.input_gates, "ih"), (direction.cell.recurrent, "hh")):
-                part.weight.data, part.bias.data = (
-                    getattr(rnn, f"{what}_{name}_l{layer}{suffix}").data for what in ("weight", "bias")
-                )
+                theirs = [f"{what}_{name}_l{layer}{suffix}" for what in ("weight", "bias")]
+                part.weight.data, part.bias.data = (getattr(rnn, each).data for each in theirs)
     embedded = random(3, 5, 3)
     packed = pack_padded_sequence(embedded, LENGTHS, batch_first=True, enforce_sorted=False)
     expected = pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=5)[0]

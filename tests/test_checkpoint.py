@@ -23,6 +23,7 @@ from nmt.runs.log import cut_metrics, last_progress, read_metrics
 from tests.comparison import reseal
 from tests.models import SOURCE, model_config, small_model
 from tests.small_translator import TOKENIZERS, network
+from tests.test_corpus import problems_of
 
 CPU = torch.device("cpu")
 TENSORS = {"a": torch.tensor([1.5, -2.0]), "b": torch.tensor([[3]], dtype=torch.int64)}
@@ -120,9 +121,7 @@ def test_what_is_no_run_or_has_no_weights_is_said(run: RunDirectory, tmp_path: P
         (file, f"{file}: is a file, not a run directory; nmt-train makes one"),
         (run.path, f"{run.checkpoints}/best: missing; a run has it after its first validation"),
     ):
-        with pytest.raises(FileError) as error:
-            load_run(path, CPU)
-        assert str(error.value) == problem
+        assert problems_of(FileError, load_run, path, CPU) == [problem]
 
 
 def test_a_tokenizer_that_was_changed_is_seen(run: RunDirectory) -> None:
@@ -140,14 +139,12 @@ def test_weights_that_do_not_fit_are_all_named() -> None:
     weights["extra.weight"] = weights.pop("output.bias")
     weights["output.weight"] = torch.zeros(2, 5)
     weights["target_embedding.weight"] = weights["target_embedding.weight"].long()
-    with pytest.raises(FileError) as error:
-        load_weights(model, weights, "RUN")
-    assert error.value.problems == (
+    assert problems_of(FileError, load_weights, model, weights, "RUN") == [
         "RUN: tensor extra.weight belongs to no part of the model",
         "RUN: tensor output.bias is missing",
         "RUN: tensor output.weight has shape (2, 5), the model (13, 5)",
         "RUN: tensor target_embedding.weight holds torch.int64, not floating-point numbers",
-    )
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[" * 100_000], ids=range(3))
@@ -178,9 +175,8 @@ def test_of_damaged_checkpoints_the_other_is_used(tmp_path: Path, file: str, dam
     [line] = said
     assert line.startswith(f"{last}: ") and line.endswith("checkpoints/previous, which is older")
     previous.unlink()
-    with pytest.raises(CheckpointError) as error:
-        run.resumable(said.append)
-    assert [line.partition(": ")[0] for line in error.value.problems[:2]] == [str(last), str(previous)]
+    problems = problems_of(CheckpointError, run.resumable, said.append)
+    assert [line.partition(": ")[0] for line in problems[:2]] == [str(last), str(previous)]
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
@@ -327,9 +323,8 @@ def test_a_file_system_without_locks_is_trained_on_too(tmp_path: Path, monkeypat
     monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(95, "Operation not supported")))
     said: list[str] = []
     with RunDirectory(tmp_path).locked(said.append):
-        assert said == [
-            f"{tmp_path}: cannot be locked (Operation not supported); make sure that no other nmt-train writes there"
-        ]
+        advice = "make sure that no other nmt-train writes there"
+        assert said == [f"{tmp_path}: cannot be locked (Operation not supported); {advice}"]
 
 
 def test_counters_between_the_renames_of_a_save_are_those_of_previous(tmp_path: Path) -> None:

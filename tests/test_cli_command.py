@@ -171,12 +171,9 @@ def test_help_describes_options_and_names_defaults(
     text = capsys.readouterr().out
     body, _, examples = text.partition(f"\n{EXAMPLES}\n")
     assert "`" not in text and "\n\n" in body
-    options = {
-        option: re.sub(r"\s+", " ", entry)
-        for entry in re.split(r"\n(?=  -)", body)
-        if (option := re.match(r"  (--[a-z-]+) (?=[A-Z{])", entry))
-    }
-    assert [entry for entry in options.values() if not re.search(r"\(default: .+\)|required", entry)] == []
+    entries = [entry for entry in re.split(r"\n(?=  -)", body) if re.match(r"  --[a-z-]+ [A-Z{]", entry)]
+    options = [re.sub(r"\s+", " ", entry) for entry in entries]
+    assert [entry for entry in options if not re.search(r"\(default: .+\)|required", entry)] == []
     lines = examples.splitlines()
     assert lines
     for line in lines:
@@ -231,12 +228,8 @@ def test_a_typed_function_is_a_command(capsys: pytest.CaptureFixture[str]) -> No
         (here, 3, ["a", "b"], "kg", True, {"beam_size": 4}),
         (here, 2, ["a", "b"], None, False, {}),
     ]
-    for option, value in {
-        "--times": "10",
-        "--beam-size": "0",
-        "--length-penalty": "nan",
-        "--max-length-factor": "",
-    }.items():
+    wrong = {"--times": "10", "--beam-size": "0", "--length-penalty": "nan", "--max-length-factor": ""}
+    for option, value in wrong.items():
         assert main([*here, option, value]) == 2 and f"found '{value}'; must be " in capsys.readouterr().err
     assert main(["nowhere"]) == 2
     assert "nmt-weigh-words: error: nowhere: no such file" in capsys.readouterr().err

@@ -151,9 +151,8 @@ def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
 
 
 def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate) -> None:
-    code, out, err = translate(
-        f"<b>{LINES[0]}</b>\n\n<i/>{LINES[1]}\n", "--markup", "--n-best", "2", "--beam-size", "2"
-    )
+    text = f"<b>{LINES[0]}</b>\n\n<i/>{LINES[1]}\n"
+    code, out, err = translate(text, "--markup", "--n-best", "2", "--beam-size", "2")
     assert (code, err, out.count("<b>"), out.count("</b>"), out.count("<i/>")) == (0, "", 2, 2, 2)
     plain = translate(f"{LINES[0]}\n\n{LINES[1]}\n", "--n-best", "2", "--beam-size", "2")[1]
     assert re.sub("<[^>]*>", "", out) == plain

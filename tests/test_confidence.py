@@ -55,9 +55,8 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     content = json.loads((run / "confidence.json").read_text())
     assert sum(each["translations"] for each in content["bins"]) == 40
     calibration = Calibration(content["slope"], content["intercept"])
-    rows = [
-        line.split("\t") for line in command(translate, *options, "--confidence", "--input", source)[1].splitlines()
-    ]
+    _, out, _ = command(translate, *options, "--confidence", "--input", source)
+    rows = [line.split("\t") for line in out.splitlines()]
     assert [text for _, text in rows] == [each.text for each in found]
     assert [float(each) for each, _ in rows] == pytest.approx(calibration.probability(per_piece), abs=1e-4)
     both = command(translate, *options, "--confidence", "--scores", "--input", source)[1].splitlines()

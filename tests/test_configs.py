@@ -23,9 +23,8 @@ EXPERIMENTS = sorted((FOLDER / "experiments").rglob("*.yaml"))
 SHIPPED = sorted(set(FOLDER.rglob("*.yaml")) - set(EXPERIMENTS))
 PAPERS = [path for path in SHIPPED if path.parent.name == "papers"]
 """Networks of the published sizes."""
-BASES: dict[str, list[str | None]] = {
-    str(path.relative_to(FOLDER / "experiments").with_suffix("")): [None] for path in EXPERIMENTS
-}
+NAMES = [str(path.relative_to(FOLDER / "experiments").with_suffix("")) for path in EXPERIMENTS]
+BASES: dict[str, list[str | None]] = {name: [None] for name in NAMES}
 BASES["europarl"] = ["configs/europarl/cpu.yaml", "configs/europarl/gpu.yaml"]
 """By experiment: the configurations that it is made for; None is the one that it names."""
 
@@ -66,9 +65,8 @@ def _at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_trains(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One update at full size, a validation, a checkpoint and the test set: a dry run, on a corpus that is at hand."""
     corpora = write_corpus(tmp_path, train=50, longest=8)
-    small = [
-        f"data.{split}={{source: {files['source']}, target: {files['target']}}}" for split, files in corpora.items()
-    ]
+    text = "data.{split}={{source: {source}, target: {target}}}"
+    small = [text.format(split=split, **files) for split, files in corpora.items()]
     small += ["data.corpora={}", "tokenizer.vocabulary=50", "training.validation.samples=0", "evaluation.gold=null"]
     arguments = [word for setting in small for word in ("--set", setting)]
     code = main(["--config", str(path), "--output", str(tmp_path / "run"), "--dry-run", "--verbose", *arguments])

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from nmt.config.schema import AnyCorpus
 from nmt.data.corpus import Pair, corpus_digest, decode_lines, read_lines, read_pairs
-from nmt.errors import DataError
+from nmt.errors import DataError, NmtError
 
 
 def lines_of(content: bytes) -> list[str]:
@@ -35,10 +35,15 @@ def pairs_of(**keys: Any) -> list[Pair]:
     return list(read_pairs(corpus_of(**keys), "en", "fr"))
 
 
-def error_of(action: Callable[..., Any], *arguments: Any, **keys: Any) -> str:
-    with pytest.raises(DataError) as caught:
+def problems_of(kind: type[NmtError], action: Callable[..., Any], *arguments: Any, **keys: Any) -> list[str]:
+    """Those of the error that this call raises."""
+    with pytest.raises(kind) as caught:
         action(*arguments, **keys)
-    return str(caught.value)
+    return list(caught.value.problems)
+
+
+def error_of(action: Callable[..., Any], *arguments: Any, **keys: Any) -> str:
+    return "\n".join(problems_of(DataError, action, *arguments, **keys))
 
 
 Write = Callable[[str, bytes | str], str]

@@ -47,15 +47,9 @@ def test_pieces_probabilities_and_attention_are_those_of_the_run(model: dict[str
     assert export(["--ctranslate2", str(run), str(folder)]) == 0
     engine = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     source = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.model"))
-    found = engine.translate_batch(
-        source.encode(LINES, out_type=str),
-        beam_size=1,
-        length_penalty=0,
-        min_decoding_length=0,
-        max_decoding_length=10,
-        return_scores=True,
-        return_attention=True,
-    )
+    lengths = {"length_penalty": 0, "min_decoding_length": 0, "max_decoding_length": 10}
+    pieces = source.encode(LINES, out_type=str)
+    found = engine.translate_batch(pieces, beam_size=1, return_scores=True, return_attention=True, **lengths)
     expected = Translator.load(run, "cpu").translate(LINES)
     for ours, theirs in zip(expected, found, strict=True):
         length = len(theirs.hypotheses[0])
@@ -72,14 +66,9 @@ def test_the_example_runs(tmp_path: Path) -> None:
     [example] = re.findall(r"^```python\n(.*?)^```$", (folder / "README.md").read_text("utf-8"), re.S | re.M)
     [written] = re.findall(r"encode\((\[.*?\])", example)
     example = example.replace(written, repr(LINES)).replace("beam_size=1", "beam_size=1, max_decoding_length=10")
-    path = os.pathsep.join(sys.path)
-    shown = subprocess.run(
-        [sys.executable, "-c", example],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": path},
-    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", example]
+    shown = subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
     expected = Translator.load(run, "cpu").translate(LINES)
     assert [line.strip() for line in shown.stdout.decode().splitlines()] == [each.text for each in expected]
 

@@ -145,12 +145,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         monkeypatch.setattr(registry, "builders", dict(registry.builders))
     names: dict[str, Any] = dict(globals(), ScoredAttention=ScoredAttention)
     exec(SCORE, names)
-    for registry, kind, part in (
-        (schema.DECODERS, CacheOptions, CacheDecoder),
-        (schema.ATTENTIONS, MeanOptions, MeanAttention),
-    ):
-        registry.register(kind)
-        registry.builds(kind)(part)
+    schema.DECODERS.builds(schema.DECODERS.register(CacheOptions))(CacheDecoder)
+    schema.ATTENTIONS.builds(schema.ATTENTIONS.register(MeanOptions))(MeanAttention)
     schema.ENCODERS.register(MinimalEncoder)
     schema.DECODERS.register(MinimalDecoder)
     schema.CELLS.builds(Minimal)(MinimalCell)

@@ -69,11 +69,8 @@ def test_training_pairs_are_filtered_and_the_others_are_not(folder: Path) -> Non
     kept = [TRAIN[0], TRAIN[4], TRAIN[7]]
     assert texts(prepared.train, prepared.tokenizers) == kept
     dropped = prepared.report["splits"]["train"]["dropped"]
-    assert {reason: count for reason, count in dropped.items() if count} == {
-        "empty": 3,
-        "too_long_words": 1,
-        "ratio": 1,
-    }
+    counts = {reason: count for reason, count in dropped.items() if count}
+    assert counts == {"empty": 3, "too_long_words": 1, "ratio": 1}
     assert prepared.validation_pairs == [VALIDATION[0], VALIDATION[2], VALIDATION[3]]
     assert prepared.report["splits"]["validation"]["dropped"]["empty"] == 2
     assert len(prepared.validation) == 3

@@ -130,9 +130,8 @@ def test_corpus(tmp_path: Path) -> None:
     assert not {"the", "dog"} & terms.keys(), "a frequent word, and one held out for tests"
     assert sorted(files) == sorted(f"{split}.{end}" for split in SIZES for end in ("en", "fr", "align"))
     lines = {name: content.decode().removesuffix("\n").split("\n") for name, content in files.items()}
-    assert {name: len(content) for name, content in lines.items()} == {
-        name: SIZES[name.split(".")[0]] for name in files
-    }
+    sizes = {name: SIZES[name.split(".")[0]] for name in files}
+    assert {name: len(content) for name, content in lines.items()} == sizes
     english = [line for split in SIZES for line in lines[f"{split}.en"]]
     assert len(set(english)) == len(english)
     assert all(SHORTEST <= len(line.split()) <= LONGEST for line in english)
@@ -149,12 +148,8 @@ def test_same_bytes_in_every_process(tmp_path: Path) -> None:
     """Whatever the order of hashes; the digest also holds other machines and Python versions to it."""
     for seed in ("1", "2"):
         program = f"from demo_language import write_corpus; write_corpus({str(tmp_path / seed)!r}, 400, 5, 2, 7)"
-        subprocess.run(
-            [sys.executable, "-c", program],
-            check=True,
-            cwd=ROOT / "scripts",
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        )
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT / "scripts", env=environment)
     files = snapshot(tmp_path / "1")
     assert files == snapshot(tmp_path / "2")
     del files["terms.tsv"]

@@ -22,6 +22,7 @@ from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.models import steps
 from tests.small_translator import ATTENTIONS, LINES, network, save_run
+from tests.test_corpus import problems_of
 
 BEAM = SearchOptions(beam_size=4, batch_tokens=400, n_best=4, attention=True)
 BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
@@ -92,9 +93,7 @@ def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     learned = LearnedTokenizer(type="bpe", vocabulary=90)
     learn(learned, [Pair(line, line) for line in LINES]).target.save(runs[1] / "tokenizer" / "target.model")
     (runs[1] / "manifest.json").write_text("{}")
-    with pytest.raises(ConfigError) as caught:
-        Translator.load(runs, "cpu")
-    [said] = caught.value.problems
+    [said] = problems_of(ConfigError, Translator.load, runs, "cpu")
     assert said.startswith(f"{runs[1]}: its target tokenizer (") and f"is not that of {runs[0]} (" in said
     with pytest.raises(ConfigError):
         Translator.load([runs[0], runs[2], runs[1]], "cpu")

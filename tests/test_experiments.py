@@ -26,6 +26,7 @@ from nmt.messages import silent
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot
 from tests.small_run import config, train
+from tests.test_corpus import problems_of
 
 SYSTEMS: dict[str, Any] = {"none": {"model.attention": {"type": "none"}}, "bahdanau": {}}
 
@@ -67,21 +68,15 @@ def plan_of(path: Path, *settings: str) -> Plan:
 )
 def test_what_is_wrong_with_an_experiment(sections: dict[str, Any], problem: str, tmp_path: Path) -> None:
     path = write_experiment(tmp_path, **{"systems": SYSTEMS, **sections})
-    with pytest.raises(ConfigError) as error:
-        load_experiment(path)
-    assert any(each.startswith(f"{path}: {problem}") for each in error.value.problems), error.value.problems
+    problems = problems_of(ConfigError, load_experiment, path)
+    assert any(each.startswith(f"{path}: {problem}") for each in problems), problems
 
 
 def test_what_is_wrong_with_systems_is_reported_with_the_system_and_with_the_base_once(tmp_path: Path) -> None:
-    systems = {
-        "type-alone": {"model.attention.type": "none"},
-        "typing": {"training.upd": 5, "traning.updates": 3},
-        "fine": {},
-    }
+    typing = {"training.upd": 5, "traning.updates": 3}
+    systems = {"type-alone": {"model.attention.type": "none"}, "typing": typing, "fine": {}}
     path = write_experiment(tmp_path, systems)
-    with pytest.raises(ConfigError) as error:
-        plan_of(path)
-    *others, two, three = error.value.problems
+    *others, two, three = problems_of(ConfigError, plan_of, path)
     assert others[0].startswith(f"{path}: systems.type-alone: model.attention.")
     for one in others:
         assert one.startswith(f"{path}: systems.type-alone: model.attention.")
@@ -89,10 +84,9 @@ def test_what_is_wrong_with_systems_is_reported_with_the_system_and_with_the_bas
     assert two == f"{path}: systems.typing: training.upd: unknown key; nearest: updates"
     assert three == f"{path}: systems.typing: traning: unknown key; nearest: training"
     (tmp_path / "base.yaml").write_text("sead: 1\n")
-    with pytest.raises(ConfigError) as error:
-        plan_of(path)
-    assert f"{tmp_path / 'base.yaml'}: sead: unknown key; nearest: seed" in error.value.problems
-    assert len(set(error.value.problems)) == len(error.value.problems)
+    problems = problems_of(ConfigError, plan_of, path)
+    assert f"{tmp_path / 'base.yaml'}: sead: unknown key; nearest: seed" in problems
+    assert len(set(problems)) == len(problems)
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -205,10 +199,8 @@ def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finis
     with pytest.raises(ConfigError, match=r"^training.updates: 3, but the run has already made 4"):
         remaining(changed(run, "training.updates=3"))
     text = folder / "test.up"
-    with (
-        replaced(text, text.read_bytes().replace(b"OAK", b"ELM")),
-        pytest.raises(ConfigError, match="its corpora have changed"),
-    ):
+    other = text.read_bytes().replace(b"OAK", b"ELM")
+    with replaced(text, other), pytest.raises(ConfigError, match="its corpora have changed"):
         remaining(run)
     with replaced(run.path / "checkpoints/last/training.json", b"{"):
         assert remaining(run) == (("--resume",), "to be resumed"), "resuming explains the damage"

@@ -106,9 +106,8 @@ def test_every_network_trains_and_searches_in_bf16(variant: str, kernels: Kernel
 def other(module: Any, method: str, change: Callable[[Any], Any]) -> None:
     """Make the module one of a class of its own, made from a built-in one but not the same."""
     kind = type(module)
-    module.__class__ = type(
-        "Other", (kind,), {method: lambda *given, **how: change(getattr(kind, method)(*given, **how))}
-    )
+    methods = {method: lambda *given, **how: change(getattr(kind, method)(*given, **how))}
+    module.__class__ = type("Other", (kind,), methods)
 
 
 PARTS: dict[str, Callable[[Any], None]] = {

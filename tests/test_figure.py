@@ -68,6 +68,5 @@ def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) 
     for name in [*drawn, "own.why.attention.png", "tests/other/none.txt"]:
         assert (killed / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
     assert table(killed) == table(tmp_path / "whole")
-    assert {(row["test"], row["system"]) for row in table(killed)} == {
-        (test, system) for test in ("own", "other") for system in ("none", "bahdanau")
-    }
+    expected = {(test, system) for test in ("own", "other") for system in ("none", "bahdanau")}
+    assert {(row["test"], row["system"]) for row in table(killed)} == expected

@@ -35,9 +35,8 @@ def test_training_films_the_attention_while_it_reads_the_references(folder: Path
     pairs = [Pair(each.source, each.reference) for each in found.sentences]
     assert pairs == [Pair(*both) for both in lines][:3]
     last = load_run(run.path, cpu, "last")
-    for sentence, weights, (_, forced) in zip(
-        found.sentences, found.weights, force(last.network, last.tokenizers, pairs, cpu), strict=True
-    ):
+    expected = force(last.network, last.tokenizers, pairs, cpu)
+    for sentence, weights, (_, forced) in zip(found.sentences, found.weights, expected, strict=True):
         assert (sentence.source_pieces, sentence.target_pieces) == (forced.source_pieces, forced.target_pieces)
         assert forced.attention is not None
         np.testing.assert_allclose(weights[-1], forced.attention, atol=1e-3)
@@ -94,11 +93,8 @@ def test_a_malformed_film_is_no_film(tmp_path: Path) -> None:
     assert read_film(path) is None
     add_frame(path, 10, frame())
     arrays, sentences = load_file(path), SENTENCES.dump_json([SENTENCE]).decode()
-    for changed, text in (
-        (arrays, sentences[:-1]),
-        (arrays, "[]" * 9),
-        ({"updates": arrays["updates"]}, sentences),
-    ):
+    no_weights = {"updates": arrays["updates"]}
+    for changed, text in ((arrays, sentences[:-1]), (arrays, "[]" * 9), (no_weights, sentences)):
         save_file(changed, path, {"sentences": text})
         assert read_film(path) is None
     save_file(arrays, path)

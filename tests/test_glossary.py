@@ -12,8 +12,8 @@ from nmt.data.dataset import prepare
 from nmt.data.glossary import TERM_MARKS, Glossary, inflected, marked
 from nmt.data.protection import Protection
 from nmt.data.tokenizer import learn
-from nmt.errors import DataError
 from tests.small_translator import PAIRS, save_run
+from tests.test_corpus import error_of
 from tests.test_dataset import config, write
 from tests.test_epochs import pairs_of
 
@@ -71,9 +71,7 @@ def test_a_translation_may_have_another_ending(translation: str, text: str, foun
 )
 def test_a_wrong_line_is_named(lines: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text(lines)
-    with pytest.raises(DataError) as refused:
-        read_terms(str(tmp_path / "terms.tsv"))
-    assert str(refused.value) == f"{tmp_path / 'terms.tsv'}{problem}"
+    assert error_of(read_terms, str(tmp_path / "terms.tsv")) == f"{tmp_path / 'terms.tsv'}{problem}"
 
 
 def test_some_training_pairs_show_the_whole_target() -> None:

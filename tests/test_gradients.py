@@ -104,9 +104,8 @@ def test_graphs_give_the_eager_gradients(attention: str, most: int, monkeypatch:
                     gradient_sum.add()
             if summed:
                 gradient_sum.finish()
-            found.append(
-                (likelihood, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
-            )
+            gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+            found.append((likelihood, gradients))
         torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(found[2], found[0], rtol=1e-9, atol=1e-12)
     assert len(graphs.recordings) == min(2, most)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from nmt.errors import DataError
 from nmt.translation.markup import Element, with_tags, without_tags
+from tests.test_corpus import error_of
 
 TAGGED = [
     "<b>a</b><b>a<i> a</i></b>",
@@ -67,6 +67,4 @@ def test_tags_follow_the_attention() -> None:
     ],
 )
 def test_tags_that_overlap_or_miss_another_are_refused(line: str, problem: str) -> None:
-    with pytest.raises(DataError) as error:
-        without_tags(line, "text:3: ")
-    assert str(error.value) == f"text:3: {problem}"
+    assert error_of(without_tags, line, "text:3: ") == f"text:3: {problem}"

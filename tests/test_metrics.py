@@ -30,9 +30,8 @@ def test_a_better_value_has_more_merit(metric: metrics.Metric) -> None:
 
 def test_a_metric_that_is_registered_is_measured_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "METRICS", dict(metrics.METRICS))
-    metrics.register(
-        metrics.Metric("lines", "lines", lambda evidence: metrics.Score(len(evidence.hypotheses)), decimals=0)
-    )
+    lines = metrics.Metric("lines", "lines", lambda evidence: metrics.Score(len(evidence.hypotheses)), decimals=0)
+    metrics.register(lines)
     assert metrics.format_values({"bleu": 1.0, "lines": 5.0}) == "BLEU 1.00  lines 5"
     assert metrics.scores_of(FULL)["lines"].value == len(HYPOTHESES)
     with pytest.raises(
@@ -67,9 +66,8 @@ def test_many_corpora_at_once_are_scored_as_sacrebleu_scores_each() -> None:
     lengths = generator.integers(0, 6, (500, 2))
     sums = np.concatenate([lengths, matches, totals], axis=1)
     sums[:, 0] = totals[:, 0]  # as many unigrams as tokens
-    expected = [
-        BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], smooth_method="exp").score for row in sums.tolist()
-    ]
+    rows = sums.tolist()
+    expected = [BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], smooth_method="exp").score for row in rows]
     np.testing.assert_allclose(metrics.bleu_of_statistics(sums), expected, rtol=1e-12, atol=1e-12)
     assert metrics.bleu_of_statistics(sums.reshape(5, 100, metrics.STATISTICS)).shape == (5, 100)
     assert 0 < np.count_nonzero(expected) < 500

@@ -146,13 +146,9 @@ def standard_deviation(kind: str, name: str, shape: torch.Size) -> float:
 @pytest.mark.parametrize("kind", ["xavier", "uniform", "bahdanau"])
 def test_parameters_start_with_their_standard_deviation(kind: str) -> None:
     torch.manual_seed(2)
-    config = model_config(
-        {"type": "bahdanau", "score": {"hidden": 256}},
-        embeddings={"size": 48},
-        encoder={"hidden": 64},
-        decoder={"hidden": 96, "readout": 64},
-        initialization={"type": kind},
-    )
+    sizes = {"embeddings": {"size": 48}, "encoder": {"hidden": 64}, "decoder": {"hidden": 96, "readout": 64}}
+    attention = {"type": "bahdanau", "score": {"hidden": 256}}
+    config = model_config(attention, initialization={"type": kind}, **sizes)
     model = build_model(config, 200, 300)
     for name, parameter in model.named_parameters():
         if name.endswith("recurrent.weight") and kind != "uniform":

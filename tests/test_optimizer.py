@@ -82,17 +82,12 @@ def test_adadelta_by_its_formula() -> None:
 # --- saved state ------------------------------------------------------------------------------------------------------
 
 
-def stepped_once(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> dict[str, torch.Tensor]:
-    """The moments of an optimizer after a step on its only parameter."""
-    parameter.grad = torch.ones_like(parameter)
-    optimizer.step()
-    return saved_moments(optimizer)
-
-
 def test_the_state_that_an_optimizer_has_before_and_after_its_first_step_is_restored() -> None:
     parameter = nn.Parameter(torch.ones(3))
     restored = torch.optim.Adagrad([nn.Parameter(torch.ones(3))])
     optimizer = torch.optim.Adagrad([parameter])
     load_moments(restored, saved_moments(optimizer))
-    load_moments(restored, stepped_once(optimizer, parameter))
+    parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    load_moments(restored, saved_moments(optimizer))
     assert torch.equal(restored.state_dict()["state"][0]["sum"], torch.ones(3))

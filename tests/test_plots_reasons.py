@@ -60,9 +60,9 @@ def test_every_reason_has_its_figure_and_its_numbers(tmp_path: Path, capsys: pyt
         assert b"<svg" in (tmp_path / f"curve.why.{name}.svg").read_bytes()
     rows = list(csv.DictReader((tmp_path / "curve.why.csv").read_text("utf-8").splitlines()))
     assert list(rows[0]) == ["system", "low", "high", "n", *MEASURES]
-    assert [(row["system"], row["low"], row["high"]) for row in rows] == [
-        (name, *bin_) for name in ("none", "bahdanau") for bin_ in (("1", "2"), ("3", "3"), ("4", "4"))
-    ]
+    bins = [("1", "2"), ("3", "3"), ("4", "4")]
+    expected = [(name, *bin_) for name in ("none", "bahdanau") for bin_ in bins]
+    assert [(row["system"], row["low"], row["high"]) for row in rows] == expected
     assert all((row["entropy"] == "") == (row["system"] == "none") for row in rows)
     assert {row["stops_early"] for row in rows[:3]} == {"0.0"}, "of the translations that are there"
     written = json.loads((tmp_path / "curve.why.json").read_text("utf-8"))

@@ -274,9 +274,8 @@ def test_what_is_missing_is_named(folder: Path, tmp_path: Path, refused: Callabl
     assert f"{tmp_path}/nowhere: no such run directory or file" in refused(main, f"{tmp_path}/nowhere", out)
     (tmp_path / "empty").mkdir()
     assert f"{tmp_path}/empty: holds no run; give a run directory, or" in refused(main, f"{tmp_path}/empty", out)
-    assert refused(main, f"{folder}/runs/none/checkpoints/best", out).endswith(
-        f"holds no run; give {folder}/runs/none\n"
-    )
+    said = refused(main, f"{folder}/runs/none/checkpoints/best", out)
+    assert said.endswith(f"holds no run; give {folder}/runs/none\n")
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/config.yaml").write_text((folder / "runs/none/config.yaml").read_text("utf-8"), "utf-8")
     said = refused(main, f"{tmp_path}/begun", out)

@@ -137,9 +137,8 @@ def test_samples_of_a_run(tmp_path: Path) -> None:
     text = "".join(f"{json.dumps({'step': step, 'lines': lines})}\n" for step in range(48))
     text += '{"step": 48, "li'
     (tmp_path / "samples.jsonl").write_text(text, "utf-8")
-    assert samples(run) == [
-        {"source": "a", "reference": "A", "steps": [(step, "B") for step in [*range(0, 47, 2), 47]]},
-    ]
+    steps = [(step, "B") for step in [*range(0, 47, 2), 47]]
+    assert samples(run) == [{"source": "a", "reference": "A", "steps": steps}]
 
 
 @pytest.mark.parametrize(

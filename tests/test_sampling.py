@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from nmt.errors import ConfigError
 from nmt.search.greedy import Sampling, greedy_search, line_uniforms, sample_search, sample_step
+from tests.test_corpus import problems_of
 from tests.toy_model import BOS, EOS, PAD, ToyModel, emitted, limits
 
 HALVES = torch.tensor([[0.0, 0.0, 0.125, 0.5, 0.25, 0.125]]).log()  # of ids 2 ... 5; most likely first: 3, 4, 2, 5
@@ -87,13 +88,11 @@ def test_the_likeliest_token_alone_is_greedy(sampling: Sampling) -> None:
 
 
 def test_values_out_of_range_are_reported_together() -> None:
-    with pytest.raises(ConfigError) as caught:
-        Sampling(0.0, 0, 1.5, -1)
-    assert caught.value.problems == (
+    assert problems_of(ConfigError, Sampling, 0.0, 0, 1.5, -1) == [
         "sampling temperature: 0.0 must be above 0",
         "top-k: 0 must be at least 1",
         "top-p: 1.5 must be above 0 and at most 1",
         "seed: -1 must be at least 0",
-    )
+    ]
     with pytest.raises(ConfigError, match="temperature: nan"):
         Sampling(float("nan"))

@@ -141,9 +141,8 @@ def test_forbidden_tokens_do_not_take_the_places_of_others(width: int) -> None:
 
 def test_nothing_follows_an_end_symbol_of_id_0_in_a_vocabulary_smaller_than_the_beam() -> None:
     model = ToyModel(3, 1, size=4)
-    found = beam_search(
-        model, model.start(1), Limits(1, 0, (1,), torch.tensor([3])), beam_size=5, length_penalty=0.0, n_best=5
-    )
+    limits = Limits(1, 0, (1,), torch.tensor([3]))
+    found = beam_search(model, model.start(1), limits, beam_size=5, length_penalty=0.0, n_best=5)
     assert all(0 not in hypothesis.tokens for hypothesis in found[0])
 
 

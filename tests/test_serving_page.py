@@ -98,18 +98,16 @@ def test_only_changed_lines_are_translated_again(page: Page) -> None:
     source = page.find("#source")
     for typed, lines in (("one\ntwo\none", "ONE,TWO,ONE"), ("s", "ONE,TWO,ONES")):
         source.send_keys(typed)
-        script = (
-            "return [...document.querySelectorAll('#target button')].map((n) => n.innerText).join() === arguments[0]"
-        )
+        texts = "[...document.querySelectorAll('#target button')].map((n) => n.innerText)"
+        script = f"return {texts}.join() === arguments[0]"
         page.until(script, lines)
     assert [json.loads(each)["text"] for each in page.js("return asked")][-1:] == ["ones"]
     assert len(page.js("return asked.filter((each) => each.includes('two'))")) == 1
 
 
 def test_lines_that_are_too_many_are_left_out_and_announced(page: Page) -> None:
-    page.js(
-        "const [s] = arguments; s.value = 'a\\n'.repeat(101); s.dispatchEvent(new Event('input'))", page.find("#source")
-    )
+    type_lines = "const [s] = arguments; s.value = 'a\\n'.repeat(101); s.dispatchEvent(new Event('input'))"
+    page.js(type_lines, page.find("#source"))
     until(lambda: len(seen(page, "#target button")) == 100)
     assert page.text("#status") == "Only the first 100 lines are translated."
     until(lambda: page.text("p[role=status]") == "A  Only the first 100 lines are translated.")
@@ -166,9 +164,8 @@ def test_nothing_is_wider_than_a_phone(page: Page) -> None:
     page.size(390)
     page.find("#source").send_keys("a sentence of many words whose heat map has no room on a phone " * 2)
     until(lambda: len(seen(page, ".heat thead th")) == 28)
-    [(wide, room)] = page.each(
-        ".heat", "[document.documentElement.scrollWidth, node.parentNode.scrollWidth - node.parentNode.clientWidth]"
-    )
+    widths = "[document.documentElement.scrollWidth, node.parentNode.scrollWidth - node.parentNode.clientWidth]"
+    [(wide, room)] = page.each(".heat", widths)
     assert wide == 390 and room > 0, "the heat map alone scrolls"
 
 

@@ -95,11 +95,9 @@ def test_every_two_systems_in_every_bin() -> None:
     scoring = scoring_of(references, [3, 5, 12, 15, 30], (10, 20))
     seeds = {"x": [same], "y": [["a b c d f"] * 2 + same[:3]], "z": [same, same]}
     rows = compare_by_length([scoring.score(name, *each) for name, each in seeds.items()], scoring)
-    assert [(row.system, row.other, row.lengths, row.n) for row in rows] == [
-        (one, other, *bounds)
-        for one, other in (("x", "y"), ("x", "z"), ("y", "z"))
-        for bounds in (((1, 10), 2), ((11, 20), 2), ((21, 30), 1))
-    ]
+    bins, pairs = [((1, 10), 2), ((11, 20), 2), ((21, 30), 1)], [("x", "y"), ("x", "z"), ("y", "z")]
+    found = [(row.system, row.other, row.lengths, row.n) for row in rows]
+    assert found == [(*pair, *bin_) for pair in pairs for bin_ in bins]
     expected = 100 - sacrebleu.corpus_bleu(["a b c d f"] * 2, [references[:2]]).score
     assert rows[0].difference == pytest.approx(expected) and rows[1].difference == 0 == rows[4].difference
     text = format_comparisons(rows[:1])

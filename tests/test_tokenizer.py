@@ -23,12 +23,9 @@ from tests.test_corpus import error_of
 
 WORDS = str.split("the small red house stands near an old green tree where seven quiet children play every sunny day")
 MOTS = str.split("la petite maison rouge se dresse près d'un vieil arbre où sept enfants jouent chaque jour d'été")
-PAIRS = [
-    Pair(
-        " ".join(WORDS[(7 * i + j * j) % 18] for j in range(9)), " ".join(MOTS[(5 * i + j * j) % 16] for j in range(8))
-    )
-    for i in range(60)
-]
+SOURCES = [" ".join(WORDS[(7 * i + j * j) % 18] for j in range(9)) for i in range(60)]
+TARGETS = [" ".join(MOTS[(5 * i + j * j) % 16] for j in range(8)) for i in range(60)]
+PAIRS = [Pair(*both) for both in zip(SOURCES, TARGETS, strict=True)]
 SIZES = {"bpe": 60, "unigram": 38, "word": 15, "character": 24}
 KNOWN = "".join(sorted(set("".join(WORDS))))
 
@@ -49,10 +46,8 @@ def bpe() -> Tokenizers:
 def given_model(**options: Any) -> bytes:
     """A model learned by SentencePiece itself, with its own special ids unless ``options`` say otherwise."""
     model = io.BytesIO()
-    texts = iter([pair.source for pair in PAIRS])
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=texts, model_writer=model, vocab_size=40, model_type="bpe", minloglevel=2, **options
-    )
+    how: dict[str, Any] = {"vocab_size": 40, "model_type": "bpe", "minloglevel": 2} | options
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(SOURCES), model_writer=model, **how)
     return model.getvalue()
 
 

@@ -120,9 +120,8 @@ def test_attention_to_the_annotations_is_pytorchs(head: int | None) -> None:
     for layer in range(2):
         parts = ours.queries[layer], ours.keys_values[layer], ours.outputs[layer]
         theirs = pytorch_attention(*parts, heads=2)
-        expected, of_heads = theirs(
-            queries, annotations, annotations, key_padding_mask=~MASK, average_attn_weights=False
-        )
+        how = {"key_padding_mask": ~MASK, "average_attn_weights": False}
+        expected, of_heads = theirs(queries, annotations, annotations, **how)
         found, weights = ours.read(layer, queries, memory)
         assert torch.allclose(found, expected)
         assert (weights is None) == (layer == 0)
@@ -139,16 +138,14 @@ def test_encoder_is_pytorchs(norm: str) -> None:
     x = embedded
     for layer in encoder.layers:
         theirs = nn.TransformerEncoderLayer(8, 2, 6, 0.0, norm_first=norm == "pre", batch_first=True).double()
-        copied(
-            theirs,
-            {
-                "self_attn": pytorch_self_attention(layer.self_attention),
-                "linear1": layer.feed_forward.inner,
-                "linear2": layer.feed_forward.output,
-                "norm1": layer.around_self_attention.norm,
-                "norm2": layer.around_feed_forward.norm,
-            },
-        )
+        ours = {
+            "self_attn": pytorch_self_attention(layer.self_attention),
+            "linear1": layer.feed_forward.inner,
+            "linear2": layer.feed_forward.output,
+            "norm1": layer.around_self_attention.norm,
+            "norm2": layer.around_feed_forward.norm,
+        }
+        copied(theirs, ours)
         x = theirs(x, src_key_padding_mask=~MASK)
     x = encoder.norm(x)
     annotations, summary = encoder(embedded, LENGTHS)
@@ -169,18 +166,16 @@ def test_decoder_is_pytorchs(norm: str) -> None:
     for index, layer in enumerate(decoder.layers):
         parts = attended.queries[index], attended.keys_values[index], attended.outputs[index]
         theirs = nn.TransformerDecoderLayer(8, 2, 6, 0.0, norm_first=norm == "pre", batch_first=True).double()
-        copied(
-            theirs,
-            {
-                "self_attn": pytorch_self_attention(layer.self_attention),
-                "multihead_attn": pytorch_attention(*parts, heads=2),
-                "linear1": layer.feed_forward.inner,
-                "linear2": layer.feed_forward.output,
-                "norm1": layer.around_self_attention.norm,
-                "norm2": layer.around_attention.norm,
-                "norm3": layer.around_feed_forward.norm,
-            },
-        )
+        ours = {
+            "self_attn": pytorch_self_attention(layer.self_attention),
+            "multihead_attn": pytorch_attention(*parts, heads=2),
+            "linear1": layer.feed_forward.inner,
+            "linear2": layer.feed_forward.output,
+            "norm1": layer.around_self_attention.norm,
+            "norm2": layer.around_attention.norm,
+            "norm3": layer.around_feed_forward.norm,
+        }
+        copied(theirs, ours)
         causal = torch.ones(4, 4).triu(1).bool()
         x = theirs(x, memory.annotations, tgt_mask=causal, memory_key_padding_mask=~MASK)
     assert torch.allclose(readouts, decoder.norm(x))

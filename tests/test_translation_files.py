@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -32,12 +33,7 @@ SEARCHES = [["--beam-size", "2", "--n-best", "2"], ["--sampling-temperature", "1
 
 @pytest.mark.parametrize("options", SEARCHES)
 def test_after_a_kill_the_same_command_goes_on(
-    random_run: str,
-    source: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
+    random_run: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     alignments = tmp_path / "links"
     options = [*options, "--alignments", str(alignments)]
@@ -51,10 +47,8 @@ def test_after_a_kill_the_same_command_goes_on(
             raise SystemExit
         write(self, text)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Output, "write", write_or_die)
-        with pytest.raises(SystemExit):
-            translated(random_run, source, output, *options)
+    with patch.object(Output, "write", write_or_die), pytest.raises(SystemExit):
+        translated(random_run, source, output, *options)
     assert output.read_text() == "an older one\n"
     with (tmp_path / "out.partial").open("a") as file:
         file.write("half a li")  # the kill came while a line was written

@@ -87,9 +87,8 @@ def test_output_does_not_depend_on_batches_or_neighbours(translator: Translator,
     for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
         for one, other in zip(translator.stream(LINES, changed, window=window), expected, strict=True):
             assert [each.text for each in one.hypotheses] == [each.text for each in other.hypotheses]
-            assert [each.score for each in one.hypotheses] == pytest.approx(
-                [each.score for each in other.hypotheses], rel=1e-5
-            )
+            scores = [each.score for each in other.hypotheses]
+            assert [each.score for each in one.hypotheses] == pytest.approx(scores, rel=1e-5)
     if options.sampling is None:  # else a sample depends on the line's number
         places = random.Random(2).choices(range(len(LINES)), k=60)
         found = translator.stream([LINES[place] for place in places], options)

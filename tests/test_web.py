@@ -152,9 +152,8 @@ def learned(**options: Any) -> Tokenizer:
     model = io.BytesIO()
     special: dict[str, Any] = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, "hard_vocab_limit": False}
     some = [line for line in TEXT if "\ud83d" not in line][:4] * 3  # the others have unknown characters
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(some), model_writer=model, minloglevel=2, **special, **({"vocab_size": 150} | options)
-    )
+    options = {"vocab_size": 150, "minloglevel": 2} | special | options
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(some), model_writer=model, **options)
     return Tokenizer(model.getvalue())
 
 
@@ -183,9 +182,8 @@ def test_an_exported_run_translates_as_the_run(run: Path, beam: int, tmp_path: P
     assert own is not None
     torch.testing.assert_close(torch.tensor(found[0]["attention"]), torch.tensor(own), rtol=0, atol=1e-3)
     assert math.prod(found[0]["probabilities"]) == pytest.approx(math.exp(found[0]["logProb"]), rel=1e-3)
-    for piece, probability, likely in zip(
-        found[0]["pieces"], found[0]["probabilities"], found[0]["candidates"], strict=True
-    ):
+    first = found[0]
+    for piece, probability, likely in zip(first["pieces"], first["probabilities"], first["candidates"], strict=True):
         assert dict(likely).get(piece, probability) == pytest.approx(probability, rel=1e-3)
         assert len(likely) == 3 and likely == sorted(likely, key=lambda each: -each[1])
     if beam == 1:
@@ -206,8 +204,14 @@ def test_hypotheses_that_are_equal_after_rounding_have_the_toolkits_order(beam: 
     assert found == [list(emitted(best)) for [best] in expected]
 
 
-def test_an_exported_run_reads_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.pages.web.exporting.rounded", unrounded)
+@pytest.fixture
+def unrounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounded weights could turn a close decision."""
+    monkeypatch.setattr("nmt.pages.web.exporting.rounded", lambda weights, *_: weights)
+
+
+@pytest.mark.usefixtures("unrounded")
+def test_an_exported_run_reads_tags(tmp_path: Path) -> None:
     tokenizers = learn(schema.LearnedTokenizer(type="bpe", vocabulary=91), PAIRS, ["<bt>"])
     corpus = {"source": "a", "target": "b", "tag": "<bt>"}
     run = save_run(tmp_path / "run", tokenizers=tokenizers, corpora={"c": corpus}, train={"mix": {"c": 1.0}})
@@ -222,17 +226,10 @@ def test_an_exported_run_reads_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [each["text"] for each in found] == [each.text for each in expected]
 
 
-def unrounded(weights: dict[str, torch.Tensor], *_: Any) -> dict[str, torch.Tensor]:
-    """Instead of ``rounded``: rounded weights could turn a close decision."""
-    return weights
-
-
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("ngram", [0, 1, 2])
-def test_translations_obey_the_rules_of_the_run(
-    run: Path, beam: int, ngram: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nmt.pages.web.exporting.rounded", unrounded)
+@pytest.mark.usefixtures("unrounded")
+def test_translations_obey_the_rules_of_the_run(run: Path, beam: int, ngram: int, tmp_path: Path) -> None:
     ruled, lines = tmp_path / "run", [*LINES, "oak elm ash " * 5]  # the last one runs out of pieces
     shutil.copytree(run, ruled)
     settings = load_run_config(run, ["decoding.min_length_factor=1.5", f"decoding.no_repeat_ngram={ngram}"])
@@ -243,17 +240,11 @@ def test_translations_obey_the_rules_of_the_run(
     assert [each["pieces"] for each in found] == [each.pieces for each in expected]
 
 
-def test_any_text_has_the_translation_of_the_run(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.pages.web.exporting.rounded", unrounded)
+@pytest.mark.usefixtures("unrounded")
+def test_any_text_has_the_translation_of_the_run(run: Path, tmp_path: Path) -> None:
     export_web(run, tmp_path)
-    lines = [
-        "",
-        " \t\u3000",
-        "oak elm ash " * 400,
-        "😀 oak 👩‍👩‍👧",
-        "\ud83d oak \udc4d",
-        "<b onclick=x>oak</b> & \0\x1f",
-    ]
+    odd = ["😀 oak 👩‍👩‍👧", "\ud83d oak \udc4d", "<b onclick=x>oak</b> & \0\x1f"]
+    lines = ["", " \t\u3000", "oak elm ash " * 400, *odd]
     found = ask("translate", folder=str(tmp_path), lines=lines, beam=1)
     whole = [re.sub("[\ud800-\udfff]", "\ufffd", line) for line in lines]  # half of a pair, as every encoder writes it
     with pytest.warns(NmtWarning, match="line 3: too long"):

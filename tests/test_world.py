@@ -15,6 +15,7 @@ import torch
 from nmt.errors import ConfigError, DataError
 from nmt.training.world import World, in_shares, in_turn, joined, on_writer, share_tensors
 from tests.processes import free_port, run_processes, try_processes, variables
+from tests.test_corpus import error_of
 
 HOST = platform.node()
 
@@ -39,17 +40,12 @@ def fail_in(world: World, rank: int) -> Any:
 
 def errors(world: World) -> list[str]:
     """What is raised where the process that writes has a problem, and where the other one has."""
-    found = []
-    for way in (
-        lambda: on_writer(world, lambda: fail_in(world, 0)),
-        lambda: in_turn(world, lambda: fail_in(world, 0)),
-        lambda: in_shares(world, range(5), lambda share: [fail_in(world, 1) for _ in share]),
-        lambda: in_turn(world, lambda: fail_in(world, 1)),
-    ):
-        with pytest.raises(DataError) as error:
-            way()
-        found.append(str(error.value))
-    return found
+    return [
+        error_of(on_writer, world, lambda: fail_in(world, 0)),
+        error_of(in_turn, world, lambda: fail_in(world, 0)),
+        error_of(in_shares, world, range(5), lambda share: [fail_in(world, 1) for _ in share]),
+        error_of(in_turn, world, lambda: fail_in(world, 1)),
+    ]
 
 
 def test_an_error_of_one_process_is_raised_in_all_and_says_where_it_is() -> None:
@@ -98,15 +94,10 @@ def test_a_port_in_use_is_an_error_with_its_name() -> None:
             pass
 
 
-@pytest.mark.parametrize(
-    ("rank", "size", "problem"),
-    [
-        ("0", "2", r"; have the other ranks been started\?"),
-        ("1", "2", r"; has rank 0 been started\?"),
-    ],
-)
-def test_a_process_that_starts_alone_or_with_a_wrong_rank_says_so(rank: str, size: str, problem: str) -> None:
-    with started(rank, size, free_port()), pytest.raises(ConfigError, match=problem), joined("cpu", 1.0):
+@pytest.mark.parametrize(("rank", "asked"), [("0", "have the other ranks"), ("1", "has rank 0")])
+def test_a_process_that_starts_alone_or_with_a_wrong_rank_says_so(rank: str, asked: str) -> None:
+    problem = rf"; {asked} been started\?"
+    with started(rank, "2", free_port()), pytest.raises(ConfigError, match=problem), joined("cpu", 1.0):
         pass
 
 

@@ -15,6 +15,7 @@ from nmt.evaluation import writing
 from nmt.evaluation.diagnosis import Failure, failure, most_frequent, recall_by_third
 from nmt.translation.translator import Translator
 from tests.small_run import config, metrics, train
+from tests.test_corpus import problems_of
 
 CHINESE = ["我喜欢学习语言。", "这只老猫在睡觉，狗也在睡觉。", "今天天气很好，我们去公园散步吧。"]
 JAPANESE = ["私は言語を学ぶのが好きです。", "古い猫は眠る。", "今日はとても天気がいいですね。"]
@@ -86,8 +87,7 @@ def test_scores_by_script(capsys: pytest.CaptureFixture[str], tmp_path: Path, mo
 
     def run(main: Callable[..., int], *options: str) -> tuple[str, str]:
         assert main(["--source=en", "--reference=ja", *options]) == 0
-        out, err = capsys.readouterr()
-        return out, err
+        return capsys.readouterr()
 
     out, err = run(evaluate.main, "--hypotheses=ja", "--json=scores")
     assert out.startswith("BLEU 100.00  ") and "|tok:char|" in out and "BLEU's tokenizer is char" in err
@@ -134,15 +134,12 @@ def test_the_diagnosis_counts_characters() -> None:
 
 
 def test_runs_that_are_scored_together_need_one_tokenizer(tmp_path: Path) -> None:
-    char, default = (
-        config(tmp_path).model_copy(update={"evaluation": Evaluation(bleu_tokenizer=tokenizer)})
-        for tokenizer in ("char", None)
-    )
+    sections = [Evaluation(bleu_tokenizer=tokenizer) for tokenizer in ("char", None)]
+    char, default = (config(tmp_path).model_copy(update={"evaluation": section}) for section in sections)
     said: list[str] = []
     assert writing.tokenizer_of_systems({"a": char, "b": char}, ["x"], said.append) == "char" and not said
     assert writing.tokenizer_of_systems({"a": default}, ["日本語の文です"], said.append) == "13a" and not said
-    with pytest.raises(ConfigError) as error:
-        writing.tokenizer_of_systems({"a": char, "b": default}, ["x"], said.append)
-    *named, last = error.value.problems
+    differing = {"a": char, "b": default}
+    *named, last = problems_of(ConfigError, writing.tokenizer_of_systems, differing, ["x"], said.append)
     assert [each.partition(" (")[0] for each in named] == ["a: BLEU's tokenizer is char", "b: BLEU's tokenizer is 13a"]
     assert last.startswith("scores by different tokenizers cannot be compared; ")

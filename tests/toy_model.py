@@ -48,10 +48,8 @@ class ToyModel(Searchable[ToyState]):
     def score(self, sentence: int, emitted: tuple[int, ...]) -> float:
         """Forced decoding: log p of these tokens, in fp64."""
         steps = zip(itertools.count(), (BOS, *emitted), emitted, strict=False)
-        return sum(
-            float(self.table[sentence, min(position, self.table.size(1) - 1), before, token])
-            for position, before, token in steps
-        )
+        last = self.table.size(1) - 1
+        return sum(float(self.table[sentence, min(place, last), before, token]) for place, before, token in steps)
 
 
 class RememberingModel(ToyModel):

@@ -16,6 +16,7 @@ from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
 from nmt.files import why_unwritable, writing
 
 if TYPE_CHECKING:
+    from nmt.data.links import Link
     from nmt.evaluation.alignment import Weights
 
 # --- checks -----------------------------------------------------------------------------------------------------------
@@ -179,12 +180,12 @@ def open_outputs(forms: Sequence[tuple[str | None, Callable[..., str]]], stack: 
     return outputs
 
 
-def format_links(
+def word_links(
     attention: "Weights | None", pieces: tuple[Sequence[str], Sequence[str]], texts: tuple[str, str]
-) -> str:
-    """Format links between whitespace words, ``i-j`` for source word i and target word j; "" without attention."""
+) -> "list[Link]":
+    """Link whitespace words, (i, j) for source word i and target word j; nothing without attention."""
     if attention is None:
-        return ""
-    from nmt.evaluation.alignment import format_pharaoh, likeliest_links, word_weights  # noqa: PLC0415  (slow to import)
+        return []
+    from nmt.evaluation.alignment import likeliest_links, word_weights  # noqa: PLC0415  (slow to import)
 
-    return format_pharaoh(likeliest_links(word_weights(attention, *pieces, *texts)))
+    return likeliest_links(word_weights(attention, *pieces, *texts))

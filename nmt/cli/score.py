@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.command import Command
-from nmt.cli.files import count_lines, format_links, open_outputs, require_attention, write_rows
+from nmt.cli.files import count_lines, open_outputs, require_attention, word_links, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
 from nmt.config.schema import Size
@@ -135,12 +135,10 @@ def format_pieces(forced: "ForcedDecoding") -> str:
 
 def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDecoding | None") -> str:
     """Return links between whitespace words, joined with those of the other direction; "" for a blank pair."""
-    ahead = format_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
-    if backward is None or not ahead:
-        return ahead
-    from nmt.data.links import parse_links  # noqa: PLC0415
     from nmt.evaluation.alignment import format_pharaoh, symmetrized  # noqa: PLC0415  (slow to import)
 
-    back = format_links(backward.attention, (backward.source_pieces, backward.target_pieces), pair[::-1])
-    links, others = ({link for link, _ in parse_links(line, "")} for line in (ahead, back))
-    return format_pharaoh(sorted(symmetrized(frozenset(links), frozenset((i, j) for j, i in others))))
+    links = word_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
+    if backward is not None and links:
+        back = word_links(backward.attention, (backward.source_pieces, backward.target_pieces), pair[::-1])
+        links = sorted(symmetrized(frozenset(links), frozenset((i, j) for j, i in back)))
+    return format_pharaoh(links)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from nmt.cli.command import Command
-from nmt.cli.files import Output, count_lines, format_links, open_outputs, require_attention, standard_input, write_rows
+from nmt.cli.files import Output, count_lines, open_outputs, require_attention, standard_input, word_links, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
@@ -219,8 +219,10 @@ def format_text(
 
 def format_alignment(translation: Translation, hypothesis: TranslatedHypothesis) -> str:
     """Return links between whitespace words: ``i-j`` joins source word i and target word j."""
+    from nmt.evaluation.alignment import format_pharaoh  # noqa: PLC0415  (slow to import)
+
     pieces, texts = (translation.source_pieces, hypothesis.pieces), (translation.source, hypothesis.text)
-    return format_links(hypothesis.attention, pieces, texts)
+    return format_pharaoh(word_links(hypothesis.attention, pieces, texts))
 
 
 def format_attention(translation: Translation, hypothesis: TranslatedHypothesis) -> str:

@@ -172,9 +172,8 @@ def _parts(mix: Mix, report: dict[str, Any]) -> list[tuple[int, int]]:
     for name, part in report["corpora"].items():
         part["pairs_in_epoch"] = round(mix.mix[name] * part["kept"])
         if not part["pairs_in_epoch"]:
-            raise DataError(
-                f"data.train.mix.{name}: leaves no pair of {part['kept']:,}; use more, or leave the corpus out"
-            )
+            problem = f"data.train.mix.{name}: leaves no pair of {part['kept']:,}"
+            raise DataError(f"{problem}; use more, or leave the corpus out")
     parts = [(part["kept"], part["pairs_in_epoch"]) for part in report["corpora"].values()]
     report["splits"]["train"]["pairs_in_epoch"] = sum(count for _, count in parts)
     return parts

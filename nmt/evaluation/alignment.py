@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nmt.config.schema import GoldAlignment
 from nmt.data.corpus import Pair, read_lines
 from nmt.data.links import Link, parse_links, piece_words, refuse_missing_words
-from nmt.errors import DataError, of_key
+from nmt.errors import DataError
 
 Weights = npt.NDArray[np.floating]
 Alignment = frozenset[Link]
@@ -171,14 +170,6 @@ def read_gold(
         gold.append(parse_gold(line, place, first=first))
         refuse_missing_words(gold[-1].possible, pairs[-1], place, first=first)
     return GoldPairs(pairs, gold)
-
-
-def gold_pairs(gold: GoldAlignment | None) -> GoldPairs | None:
-    """Read the pairs with gold links that a configuration names, if it does. Raises DataError."""
-    if gold is None:
-        return None
-    with of_key("evaluation.gold"):
-        return read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
 
 
 @dataclass(frozen=True)

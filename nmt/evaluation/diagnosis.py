@@ -118,14 +118,9 @@ def sentence_measures(
     from forced decoding. The hypothesis is the system's own translation; ``unit`` is that of the target language.
     """
     focus = (np.nan, np.nan) if attention is None else (entropy(attention), distance_from_diagonal(attention))
-    return np.array(
-        [
-            *recall_by_third(hypothesis, reference, function_words, unit),
-            *by_third(log_probabilities),
-            *focus,
-            *map(float, failure(hypothesis, reference, unit)),
-        ]
-    )
+    recall = recall_by_third(hypothesis, reference, function_words, unit)
+    failed = map(float, failure(hypothesis, reference, unit))
+    return np.array([*recall, *by_third(log_probabilities), *focus, *failed])
 
 
 @dataclass(frozen=True)

@@ -142,9 +142,8 @@ def ranges(scoring: Scoring, short: Range | None = None, long: Range | None = No
     if short is None or long is None or (short == long and len(filled) == 1):
         return None
     if short[1] >= long[0]:
-        raise ConfigError(
-            f"short {short[0]}-{short[1]} and long {long[0]}-{long[1]}: every short length must be below every long one"
-        )
+        found = f"short {short[0]}-{short[1]} and long {long[0]}-{long[1]}"
+        raise ConfigError(f"{found}: every short length must be below every long one")
     return short, long
 
 
@@ -163,20 +162,13 @@ def retention(systems: Sequence[SystemScores], scoring: Scoring, short: Range, l
     )
     if not at_short.all():
         return None
-    names, fewest = [each.name for each in systems], min(map(len, sides))
+    names, (n_short, n_long) = [each.name for each in systems], map(len, sides)
     defined = short_resampled.all(axis=0)  # few short sentences may have resamples without BLEU
     shares, resampled = at_long / at_short, long_resampled[:, defined] / short_resampled[:, defined]
-    return Retention(
-        short,
-        long,
-        len(sides[0]),
-        len(sides[1]),
-        {
-            name: Share(float(share), *interval(each))
-            for name, share, each in zip(names, shares, resampled, strict=True)
-        },
-        tuple(compare(names, fewest, shares, resampled)),
-    )
+    rows = zip(names, shares, resampled, strict=True)
+    by_name = {name: Share(float(share), *interval(each)) for name, share, each in rows}
+    comparisons = tuple(compare(names, min(n_short, n_long), shares, resampled))
+    return Retention(short, long, n_short, n_long, by_name, comparisons)
 
 
 def format_retention(result: Retention, unit: Unit) -> str:

@@ -140,7 +140,6 @@ def checked(tokenizer: BleuTokenizer, key: str) -> BleuTokenizer:
     """Return the tokenizer. Raises ConfigError, which names the option ``key``, if it is not installed."""
     extra, *modules = MECAB.get(tokenizer, ("",))
     if not all(map(find_spec, modules)):
-        raise ConfigError(
-            f"{key}: {tokenizer} needs MeCab, which is not installed (pip install 'sacrebleu[{extra}]'); or choose char"
-        )
+        problem = f"{tokenizer} needs MeCab, which is not installed (pip install 'sacrebleu[{extra}]')"
+        raise ConfigError(f"{key}: {problem}; or choose char")
     return tokenizer

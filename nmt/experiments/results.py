@@ -92,14 +92,9 @@ def draw_all(plan: Plan, say: Say) -> str:
 def _draw(plan: Plan, test: str, say: Say) -> tuple[LengthCurve, list[str]]:
     """Score the translations of a test set, and draw its figures; return also the paths of the pictures."""
     of = plan.tests[test]
-    systems = Systems(
-        [(run.system, run.path) for run in plan.runs],
-        of.source,
-        of.reference,
-        [(run.system, plan.translations(run, test)) for run in plan.runs],
-        plan.runs[0].config.device,
-        say=say,
-    )
+    runs = [(run.system, run.path) for run in plan.runs]
+    hypotheses = [(run.system, plan.translations(run, test)) for run in plan.runs]
+    systems = Systems(runs, of.source, of.reference, hypotheses, plan.runs[0].config.device, say=say)
     scoring = systems.scoring(of.bins or ())
     curve, written = compare_systems(systems, scoring, of.short, of.long), list[Path]()
     if "curve" in of.draw:

@@ -165,9 +165,8 @@ def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dic
     """
     options = dict(unfinished)
     left_open = [run for run in plan.runs if run.config.precision == "auto"]
-    begun = {
-        run.label: directory.read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)
-    }
+    known = [run for run in left_open if not _is_new(run, unfinished)]
+    begun = {run.label: directory.read_manifest(RunDirectory(run.path)) for run in known}
     for run in left_open:
         if run.label in unfinished:
             own = begun.get(run.label)

@@ -134,9 +134,8 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     if resume and overwrite:
         raise ConfigError("--resume and --overwrite exclude each other")
     if problem := "it is a file" if run.path.is_file() else why_unwritable(run.path):
-        raise ConfigError(
-            f"output: {run.path} is not writable ({problem}); choose another directory or change its permissions"
-        )
+        remedy = "choose another directory or change its permissions"
+        raise ConfigError(f"output: {run.path} is not writable ({problem}); {remedy}")
     run.refuse_links()
     if not run.exists and run.foreign:
         found = f"other files, among them {run.foreign[0]}"

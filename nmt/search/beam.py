@@ -57,10 +57,6 @@ class Extensions(Record):
     tokens: Tensor
     log_probs: Tensor
 
-    def scores(self, length: int, alpha: float) -> Tensor:
-        """log p / lp, (B, N)."""
-        return self.log_probs / penalty(length, alpha)
-
     @classmethod
     def joined(cls, steps: Iterable["Extensions"]) -> Self:
         """Put the extensions of several steps one below the other."""
@@ -79,7 +75,7 @@ def beam_step(
     last = beam.max_lengths <= length
     live, ended = _extend(beam, log_probs, limits, width, last)
     finished = beam.finished + (ended.log_probs > -torch.inf).sum(1)
-    kept = torch.cat((beam.kept, ended.scores(length, alpha)), 1).topk(beam.kept.size(1)).values
+    kept = torch.cat((beam.kept, ended.log_probs / penalty(length, alpha)), 1).topk(beam.kept.size(1)).values
     best_live = live.log_probs[:, 0]
     beaten = (finished >= width) & (best_live / penalty(length, alpha) <= kept[:, 0])
     hopeless = best_live / penalty(beam.max_lengths, alpha) <= kept[:, -1]
@@ -219,11 +215,7 @@ def _best(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     # without equal values and NaN there is only one order; checking on a GPU would synchronize
     if not values.is_cuda and bool((some[:, 1:] < some[:, :-1]).all()):
         return some[:, :count], indices[:, :count]
-    return _best_with_ties(values, count)
-
-
-def _best_with_ties(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Find them by a 64-bit key with the value in its upper and the position in its lower half."""
+    # a 64-bit key with the value in its upper and the position in its lower half
     bits = (values + 0.0).view(torch.int32).long()  # adding zero makes -0.0 the equal of 0.0
     ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # fp32's bits, ordered as the numbers are
     keys = (ascending << 32) - torch.arange(values.size(1), device=values.device)

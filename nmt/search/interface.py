@@ -165,9 +165,8 @@ class Hypothesis:
 
 def no_finite_probability() -> NmtError:
     """Return the error for a model whose log-probabilities are all NaN or minus infinity."""
-    return NmtError(
-        "the model gives no finite probability to any translation: its weights are damaged or its training diverged"
-    )
+    cause = "its weights are damaged or its training diverged"
+    return NmtError(f"the model gives no finite probability to any translation: {cause}")
 
 
 class AttentionBuffer:

@@ -157,12 +157,9 @@ class Checkpointing:
 def facts_of(config: Config, prepared: PreparedData, bleu_tokenizer: str) -> dict[str, Any]:
     """The configuration, software and data of a run: the same in all of its processes."""
     packages = ("torch", "sentencepiece", "sacrebleu", "datasets", "safetensors", "numpy")
+    versions = {"nmt-attention": __version__, "python": platform.python_version()}
     return {
-        "versions": {
-            "nmt-attention": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-        },
+        "versions": versions | {name: version(name) for name in packages},
         "config": config.model_dump(mode="json"),
         "seed": config.seed,
         "corpus_sha256": prepared.corpus_sha256,

@@ -21,14 +21,8 @@ def _adam(config: schema.Adam, parameters: Iterable[nn.Parameter]) -> torch.opti
 
 @schema.OPTIMIZERS.builds(schema.AdamW)
 def _adamw(config: schema.AdamW, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(
-        parameters,
-        lr=config.learning_rate,
-        betas=config.betas,
-        eps=config.epsilon,
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
+    rate, decay = config.learning_rate, config.weight_decay
+    return torch.optim.AdamW(parameters, rate, config.betas, config.epsilon, weight_decay=decay, fused=True)
 
 
 @schema.OPTIMIZERS.builds(schema.Adadelta)

@@ -18,8 +18,8 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import PreparedData
 from nmt.data.links import Link
 from nmt.device import autocast, release_freed_memory
-from nmt.errors import NmtError, ProcessError
-from nmt.evaluation.alignment import GoldPairs, gold_pairs, likeliest_links, score_alignments
+from nmt.errors import NmtError, ProcessError, of_key
+from nmt.evaluation.alignment import GoldPairs, likeliest_links, read_gold, score_alignments
 from nmt.evaluation.metrics import Evidence, bleu, metric_of, scores_of
 from nmt.evaluation.writing import tokenizer_of_run
 from nmt.messages import Caution, counted, progress_bar
@@ -49,7 +49,11 @@ class Measures:
     def of(cls, config: Config) -> Self:
         """Read them. Raises ConfigError for a metric or tokenizer that is not there, DataError for unusable links."""
         metric_of(config.training.validation.metric)
-        return cls(tokenizer_of_run(config), gold_pairs(config.evaluation.gold))
+        gold, pairs = config.evaluation.gold, None
+        if gold is not None:
+            with of_key("evaluation.gold"):
+                pairs = read_gold(gold.source, gold.target, gold.links, first=gold.first, limit=gold.limit)
+        return cls(tokenizer_of_run(config), pairs)
 
 
 class Validator:

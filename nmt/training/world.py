@@ -109,12 +109,8 @@ def in_turn(world: World, action: Callable[[], Item]) -> Item:
     if world.size == 1:
         return action()
     found: list[Item] = []
-
-    def run_once() -> None:
-        found.append(action())
-
     for takes_part in (world.writes, True):
-        mine = _outcome(run_once) if takes_part and not found else {"value": None}
+        mine = _outcome(lambda: found.append(action())) if takes_part and not found else {"value": None}
         for rank, (outcome, host) in enumerate(world.gather([mine, platform.node()], patiently=True)):
             _value(outcome, "" if world.writes and rank == 0 else f"rank {rank} on {host}: ")
     return found[0]
@@ -297,7 +293,7 @@ class _Processes(World):
 def _store(patience: timedelta) -> Any:
     """The store of torchrun, or of the first process. Raises ConfigError."""
     try:
-        store, _, _ = next(rendezvous("env://", timeout=patience))
+        return next(rendezvous("env://", timeout=patience))[0]
     except RuntimeError as error:
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).partition("\n")[0]
@@ -305,4 +301,3 @@ def _store(patience: timedelta) -> Any:
         problem = f"MASTER_ADDR, MASTER_PORT: {address} cannot be reached or used ({reason})"
         remedy = "Otherwise choose another port, or start the processes with torchrun --standalone"
         raise ConfigError(f"{problem}; {others} been started? {remedy}") from None
-    return store

@@ -60,8 +60,7 @@ def export_ctranslate2(path: str | Path, output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for name, content in exported(run).items():
         write_bytes(output / name, content)
-    for side, tokenizer in run.tokenizers.sides():
-        tokenizer.save(output / f"{side}.model")
+    run.tokenizers.save(output)
     values = {"source": data.source_language, "target": data.target_language, "beam": decoding.beam_size}
     readme = Template(files("nmt.translation").joinpath("ctranslate2.md").read_text("utf-8"))
     write_text(output / "README.md", readme.substitute(values, penalty=decoding.length_penalty))

@@ -122,14 +122,10 @@ def _read(
     for place, (source, target, spans) in enumerate(pairs):
         # columns of the attention are in the order of the text
         order, length = specials.order(len(source) + 1), len(target) + 1
-        found.append(
-            ForcedDecoding(
-                tokenizers.source.pieces([*source.tolist(), specials.source_eos], spans),
-                tokenizers.target.pieces([*target.tolist(), specials.target_eos], spans),
-                chosen[place, :length],
-                None if attention is None else attention[place, :length][:, order],
-            )
-        )
+        read = tokenizers.source.pieces([*source.tolist(), specials.source_eos], spans)
+        written = tokenizers.target.pieces([*target.tolist(), specials.target_eos], spans)
+        looked = None if attention is None else attention[place, :length][:, order]
+        found.append(ForcedDecoding(read, written, chosen[place, :length], looked))
     return found
 
 

@@ -37,8 +37,7 @@ def export_onnx(path: str | Path, output: Path) -> None:
     run = load_run(path, torch.device("cpu"))
     output.mkdir(parents=True, exist_ok=True)
     write_networks(run.model, output)
-    for side, tokenizer in run.tokenizers.sides():
-        tokenizer.save(output / f"{side}.model")
+    run.tokenizers.save(output)
     data, decoding = run.config.data, run.config.decoding
     values = {"source": data.source_language, "target": data.target_language, "reverse": data.reverse_source}
     template = Template(files("nmt.translation").joinpath("onnx.md").read_text("utf-8"))

@@ -170,9 +170,8 @@ def search_batch(
     once, never = None, there.tolist()
     if wanted.any():
         once, never = Once(there.to(device), wanted.to(device), tokenizers.target.piece_id(MARK)), []
-    limits = Limits(
-        specials.target_bos, specials.target_eos, (specials.target_pad, specials.target_bos, *never), most.to(device)
-    )
+    forbidden = specials.target_pad, specials.target_bos, *never
+    limits = Limits(specials.target_bos, specials.target_eos, forbidden, most.to(device))
     if options.no_repeat_ngram or options.min_length_factor or once is not None:
         least = ((lengths - 1).double() * options.min_length_factor).ceil().long()
         searchable = Ruled(searchable, limits, options.no_repeat_ngram, least.to(device), once)

@@ -220,16 +220,9 @@ class Translator:
         for hypothesis in found:
             ids = [*hypothesis.tokens, *([target.eos_id] if hypothesis.ended else [])]
             weights = None if hypothesis.attention is None else hypothesis.attention[:, order].numpy()
-            translated.append(
-                TranslatedHypothesis(
-                    target.decode(hypothesis.tokens, line.spans).replace("\r", " ").replace("\n", " "),
-                    hypothesis.log_probability,
-                    hypothesis.score,
-                    target.pieces(ids, line.spans),
-                    weights,
-                    ids,
-                )
-            )
+            text = target.decode(hypothesis.tokens, line.spans).replace("\r", " ").replace("\n", " ")
+            pieces, log_probability = target.pieces(ids, line.spans), hypothesis.log_probability
+            translated.append(TranslatedHypothesis(text, log_probability, hypothesis.score, pieces, weights, ids))
         ids = [*line.ids, self.specials.source_eos]
         return Translation(source, self.tokenizers.source.pieces(ids, line.spans), translated, ids, line.spans)
 

@@ -18,9 +18,7 @@ from tests.config.configurations import MINIMAL, load, problems
 
 
 def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) -> None:
-    config = load(
-        tmp_path,
-        MINIMAL,
+    changes = [
         "training.optimizer={type: adam, learning_rate: 1e-4}",
         "training.optimizer.learning_rate=2e-3",
         "model.attention={type: none}",
@@ -28,7 +26,8 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
         "decoding.length_penalty = 0",
         "evaluation.bins=[5, 10]",
         "output=runs/a=b",
-    )
+    ]
+    config = load(tmp_path, MINIMAL, *changes)
     assert config.training.optimizer.learning_rate == 0.002
     assert config.model.attention == schema.NoAttention(type="none")
     assert config.data.test == schema.JsonlCorpus(jsonl="test.jsonl")

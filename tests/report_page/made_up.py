@@ -69,9 +69,8 @@ def output(dice: random.Random, source: str, reference: str, links: Links, syste
     wanted = {*links, (len(source_words) - 1, len(target_words) - 1)}
     attention = {}
     for number, view in enumerate(views):
-        scores = np.array(
-            [[peak * ((i, j) in wanted) + dice.random() * (1 + number) for i in column_of] for j in row_of]
-        )
+        rows = [[peak * ((i, j) in wanted) + dice.random() * (1 + number) for i in column_of] for j in row_of]
+        scores = np.array(rows)
         weights = np.exp(scores * 1.5)
         weights[scores < 0.05] = 0.0  # as outside a window
         attention[view] = packed(weights / weights.sum(axis=1, keepdims=True))
@@ -108,9 +107,8 @@ def facts(name: str, sentences: list[Sentence]) -> SystemFacts:
     if views:
         scores["aer"] = {"value": 0.5 - peak / 10, "signature": "", "split": "test"}
     interval = {"bleu_low": bleu - 3, "bleu_high": bleu + 3}
-    length: list[Row] = [
-        {"low": low, "high": high, "n": 250, "bleu": bleu, "length_ratio": 0.98} | interval for low, high in BINS
-    ]
+    numbers = {"n": 250, "bleu": bleu, "length_ratio": 0.98} | interval
+    length: list[Row] = [{"low": low, "high": high} | numbers for low, high in BINS]
     length[0] |= dict.fromkeys(("bleu", *interval))  # its references have fewer than four tokens
     samples: list[Row] = [
         {"source": each.source, "reference": each.reference, "steps": [(step, each.reference) for step in (100, 400)]}

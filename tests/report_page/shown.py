@@ -42,12 +42,9 @@ def of_words(weights: npt.NDArray[np.float64], number: int, system: str) -> npt.
     reading = sentence(number).systems[system]
     columns = np.array([k for k, word in enumerate(reading.source_words) for _ in word])
     rows = np.array([k for k, word in enumerate(reading.target_words) for _ in word])
-    return np.array(
-        [
-            [weights[rows == j][:, columns == i].sum(axis=1).mean() for i in range(columns.max() + 1)]
-            for j in range(rows.max() + 1)
-        ]
-    )
+    across, down = range(columns.max() + 1), range(rows.max() + 1)
+    means = [[weights[rows == j][:, columns == i].sum(axis=1).mean() for i in across] for j in down]
+    return np.array(means)
 
 
 def bits(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

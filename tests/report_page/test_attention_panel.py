@@ -53,9 +53,8 @@ def test_a_step_is_a_word_or_a_piece(page: Page, path: Path, unit: str) -> None:
         best = int(expected[step].argmax())
         assert page.text(".weights").startswith(f"{name} attends to {columns[best]} {expected[step][best]:.2f}")
         np.testing.assert_allclose(page.weights(".steps .tokens span:not([role])"), expected[step], atol=6e-5)
-        assert page.texts(".candidates .chosen bdi") == [
-            "".join(group[: k + 1]).removeprefix("▁") if unit == "words" else group[k] for k in range(len(group))
-        ]
+        beginnings = ["".join(group[: k + 1]).removeprefix("▁") for k in range(len(group))]
+        assert page.texts(".candidates .chosen bdi") == (beginnings if unit == "words" else group)
         listed = [dict(reading.steps[place + k]) | {group[k]: reading.chosen[place + k]} for k in range(len(group))]
         assert page.texts(".candidates .count") == [f"{p:.3f}" for each in listed for p in each.values()]
         place += len(group)
@@ -113,9 +112,8 @@ def test_search_for_a_sentence(page: Page, path: Path) -> None:
     box.send_keys(Keys.ESCAPE)
     assert not page.find("#matches").is_displayed()
     page.driver.back()
-    page.until(
-        "return document.querySelector('section[data-panel=attention] h3').textContent.startsWith('Sentence 100')"
-    )
+    title = "document.querySelector('section[data-panel=attention] h3').textContent"
+    page.until(f"return {title}.startsWith('Sentence 100')")
     page.find(".picker button:last-of-type").click()
     assert state(page)["attention"] == "110"
 
@@ -124,9 +122,8 @@ def test_translations_side_by_side_with_differences(page: Page, path: Path) -> N
     page.open(path, f"#attention=100&system={LUONG}")
     this = sentence(100)
     assert page.texts(".translation a bdi") == list(SYSTEMS)
-    assert page.texts(".translation > :last-child")[2:] == [
-        f"{each.scores['BLEU']:.1f}" for each in this.systems.values()
-    ]
+    scores = [f"{each.scores['BLEU']:.1f}" for each in this.systems.values()]
+    assert page.texts(".translation > :last-child")[2:] == scores
     assert page.texts(".translation > :nth-child(2) > span:first-child") == [
         this.source, this.reference, *[each.text for each in this.systems.values()]
     ]  # fmt: skip

@@ -33,9 +33,8 @@ def test_every_system_shows_its_last_frame_before_an_update(page: Page, path: Pa
             assert page.texts(f"{PANEL} figure .note")[place] == f"Update {made:,}: {score}, {entropy}"
         assert page.text(f"{PANEL} .slider strong") == f"{update:,}"
         page.find(f"{PANEL} input[type=range]").send_keys(Keys.ARROW_RIGHT)
-    assert page.texts(f"{PANEL} .film + div > .hint") == [
-        f"{name}: no attention, so there is no film." for name in ("vector-32", "vector-64")
-    ]
+    hints = [f"{name}: no attention, so there is no film." for name in ("vector-32", "vector-64")]
+    assert page.texts(f"{PANEL} .film + div > .hint") == hints
 
 
 def test_the_film_plays_to_its_end_and_by_arrow_keys(page: Page, path: Path) -> None:

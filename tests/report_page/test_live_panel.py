@@ -148,9 +148,8 @@ def test_a_candidate_is_a_branch(page: Page, live: Path) -> None:
     box.clear()
     box.send_keys("YEW OAK")
     page.until("return location.hash.includes('YEW') && location.hash.includes('OAK')")
-    page.until(
-        f"return [...document.querySelectorAll('{PANEL} .translation')].some((row) => /YEW OAK/.test(row.innerText))"
-    )
+    translations = f"[...document.querySelectorAll('{PANEL} .translation')]"
+    page.until(f"return {translations}.some((row) => /YEW OAK/.test(row.innerText))")
 
 
 def test_all_of_the_panel_is_reached_by_keyboard(page: Page, live: Path) -> None:

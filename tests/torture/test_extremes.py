@@ -108,9 +108,8 @@ def test_large_text(corpus: Path, tmp_path: Path, content: bytes, lines: int) ->
     (tmp_path / "source").write_bytes(content)
     files = ("--input", "source", "--output", "out", "--alignments", "links")
     with (tmp_path / "err").open("w") as err:
-        process = start(
-            "nmt-translate", "--model", str(corpus / "undisturbed"), *files, stdout=err, stderr=err, cwd=tmp_path
-        )
+        arguments = ["--model", str(corpus / "undisturbed"), *files]
+        process = start("nmt-translate", *arguments, stdout=err, stderr=err, cwd=tmp_path)
         peak = 0
         while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
             # read while the process runs: at its end, the system reports a peak that includes the parent process

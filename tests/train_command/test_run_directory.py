@@ -45,9 +45,8 @@ def test_a_run_says_its_parts_and_what_is_next(train: Train, tmp_path: Path, mon
 
 def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run: Path) -> None:
     before = snapshot(run)
-    assert refused(train("--output", run)) == [
-        f"output: {run} holds a run; continue it with --resume, or replace it with --overwrite"
-    ]
+    problem = f"output: {run} holds a run; continue it with --resume, or replace it with --overwrite"
+    assert refused(train("--output", run)) == [problem]
     with pytest.raises(ConfigError, match="holds a run; "):  # which another process has made meanwhile
         RunDirectory(run).create(*[Mock()] * 4)
     assert snapshot(run) == before

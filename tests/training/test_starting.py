@@ -14,6 +14,7 @@ from nmt.files import digest
 from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.training.dry_run import dry_run
 from tests.small_run import options, train, write_corpus
+from tests.test_corpus import problems_of
 
 BAHDANAU = {"type": "bahdanau", "score": {"hidden": 32}}
 
@@ -73,9 +74,7 @@ def test_another_attention_begins_new(first: Path) -> None:
 def test_a_run_that_does_not_fit_is_refused(first: Path, refused: Callable[..., str]) -> None:
     wide = config(first, "new", encoder={"hidden": 16}, embeddings={"size": 32, "tie": "target"})
     for refuse in (train, lambda each: dry_run(each, resume=False, overwrite=False, say=print)):
-        with pytest.raises(ConfigError) as error:
-            refuse(wide)
-        *problems, last = error.value.problems
+        *problems, last = problems_of(ConfigError, refuse, wide)
         assert problems == [
             "model.embeddings.tie was 'none' and is now 'target'",
             "model.encoder.hidden was 32 and is now 16",

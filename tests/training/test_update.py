@@ -224,9 +224,8 @@ def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
 def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception, accumulation: int) -> None:
     """Gradients of the failed try, in the parameters or in a sum, do not count."""
     said: list[str] = []
-    roomy, little = (
-        without_dropout(make, folder, lines, optimizer=SGD, accumulation=accumulation) for lines in (None, said)
-    )
+    training = {"optimizer": SGD, "accumulation": accumulation}
+    roomy, little = (without_dropout(make, folder, lines, **training) for lines in (None, said))
     cramp(little, 2, error)
     one, other = (update(each, [batch_of(each, [8]), batch_of(each, [*range(7)])]) for each in (roomy, little))
     assert other.loss == pytest.approx(one.loss, rel=1e-12)

@@ -58,9 +58,8 @@ def test_validation_scores_the_sentences_of_each_tag(make: Make, monkeypatch: py
     validator = trainer.validator
     validator.tokenizers = replace(validator.tokenizers, protection=Protection(tags=("<a>", "<b>")), to="<b>")
     assert validator(0).by_tag == {}
-    validator.pairs = [
-        Pair("<a> " * (row % 3 == 0) + pair.source, pair.target) for row, pair in enumerate(validator.pairs)
-    ]
+    tags = ["<a> " * (row % 3 == 0) for row in range(len(validator.pairs))]
+    validator.pairs = [Pair(tag + pair.source, pair.target) for tag, pair in zip(tags, validator.pairs, strict=True)]
     parts: dict[str, list[Pair]] = {
         "BLEU <a>": validator.pairs[::3],
         "BLEU <b>": [pair for row, pair in enumerate(validator.pairs) if row % 3],

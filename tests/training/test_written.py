@@ -103,9 +103,8 @@ def test_the_seed_decides_the_first_weights(folder: Path) -> None:
 
 def test_tensorboard_and_samples_have_all_that_is_measured_also_after_a_stop(folder: Path) -> None:
     """The file of samples is cut back to what the last checkpoint knows."""
-    whole, parts = (
-        config(folder, output=name, updates=4, log_every=1, validation={"samples": 2}) for name in ("board", "parts")
-    )
+    training: dict[str, Any] = {"updates": 4, "log_every": 1, "validation": {"samples": 2}}
+    whole, parts = (config(folder, output=name, **training) for name in ("board", "parts"))
     train(whole)
     train(parts, stop_after=3)
     samples = [folder / name / "samples.jsonl" for name in ("board", "parts")]
@@ -149,9 +148,8 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
         assert [event.value for event in board.Scalars("validation/aer")] == pytest.approx(recorded)
         run = load_run(folder / f"gold-{attention}", resolve_device("cpu"))
         gold_pairs = read_gold(*files.values(), limit=10)
-        report = alignment_report(
-            gold_pairs, word_attention(run.network, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"))
-        )
+        weights = word_attention(run.network, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"))
+        report = alignment_report(gold_pairs, weights)
         assert report["likeliest"]["error_rate"] in [pytest.approx(rate) for rate in recorded]
 
 

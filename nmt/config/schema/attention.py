@@ -39,9 +39,8 @@ class CoverageScore(AdditiveScore):
         attention = model.attention
         assert isinstance(attention, ScoredAttention)
         if not isinstance(model.decoder, RecurrentDecoder):
-            yield Problem(
-                f"{key}.type", "'coverage' needs a recurrent decoder of the package, which adds up the weights"
-            )
+            text = "'coverage' needs a recurrent decoder of the package, which adds up the weights"
+            yield Problem(f"{key}.type", text)
         if attention.heads > 1 or attention.hard is not None or not isinstance(attention.scope, GlobalScope):
             text = "'coverage' is defined for one soft, global attention; use heads: 1, scope: global, hard: null"
             yield Problem(f"{key}.type", text)

@@ -1,6 +1,7 @@
 """Figures of the diagnosis: why translations of long sentences are worse, and attention as word alignment."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -57,17 +58,10 @@ def draw_diagnosis(diagnoses: Sequence[Diagnosis], name: str, *, about: About, u
     lengths, counts = [(each.low, each.high) for each in bins], [len(each.members) for each in bins]
     spans, solid = spans_of(lengths), np.array(counts) >= MIN_SENTENCES
     with style():
-        figure = Figure(
-            figsize=(3.1 * len(measures) + 0.6, 4.3), layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
-        )
-        panels, bars = figure.subplots(
-            2,
-            len(measures),
-            sharex="col",
-            sharey="row" if len(labels) == 1 else False,
-            squeeze=False,
-            height_ratios=(4, 1),
-        )
+        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)
+        figure = Figure(figsize=(3.1 * len(measures) + 0.6, 4.3), layout=layout)
+        shared: dict[str, Any] = {"sharex": "col", "sharey": "row" if len(labels) == 1 else False}
+        panels, bars = figure.subplots(2, len(measures), squeeze=False, height_ratios=(4, 1), **shared)
         handles: dict[str, Line2D] = {}
         for axes, below, (measure, heading) in zip(panels, bars, measures.items(), strict=True):
             for number, each in enumerate(diagnoses):

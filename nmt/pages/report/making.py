@@ -71,17 +71,12 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     scores = [one.scores for one in measured]
     compared = compare_overall([each for each in scores if each.comparable], resamples=scoring.resamples)
     records = _sentences(collected, measured[0], shown, readings)
+    units = scoring.source_unit, scoring.reference_unit
     say("drawing the figures")
     return Report(
         title=collected.title,
         made={"date": date.today().isoformat(), "toolkit": __version__, "command": command},
-        languages=Languages(
-            data.source_language,
-            data.target_language,
-            right_to_left(collected.sources),
-            scoring.source_unit,
-            scoring.reference_unit,
-        ),
+        languages=Languages(data.source_language, data.target_language, right_to_left(collected.sources), *units),
         metrics=[metric for name, metric in METRICS.items() if any(name in each.scores for each in facts)],
         score=next(each.label for each in METRICS.values() if each.of_sentence and each.higher_is_better),
         systems=facts,

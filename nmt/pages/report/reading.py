@@ -81,9 +81,8 @@ def measure(name: str, run: LoadedRun, collected: Collected, device: torch.devic
     forced = force(run.network, run.tokenizers, pairs, device)
     for (pair, each), hypothesis in zip(forced, hypotheses, strict=True):
         log_probabilities = each.log_probabilities[:-1]
-        measures.append(
-            sentence_measures(log_probabilities, each.attention, hypothesis, pair.target, function_words, unit)
-        )
+        found = sentence_measures(log_probabilities, each.attention, hypothesis, pair.target, function_words, unit)
+        measures.append(found)
         if each.attention is not None and collected.gold is not None:
             weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     links = list(map(likeliest_links, weights))

@@ -104,9 +104,8 @@ def parse(body: bytes, limits: Limits) -> Request:
         if "\n" in line or "\0" in line:
             raise Refused(400, f"text: {place} has a line end or NUL; send a list with a string for each line")
     if request.attention and request.characters > limits.shown + len(request.text):
-        raise Refused(
-            413, f"text: with attention a request may have up to {limits.shown:,} characters; send fewer lines"
-        )
+        limit = f"with attention a request may have up to {limits.shown:,} characters"
+        raise Refused(413, f"text: {limit}; send fewer lines")
     return request
 
 
