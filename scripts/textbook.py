@@ -26,8 +26,9 @@ from nmt.config.schema import FileCorpus, Positive, Section, Size, Text
 from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair, read_lines
 from nmt.data.dataset import corpus_sha256
-from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
+from nmt.evaluation.alignment import GoldPairs, labelled_weights, read_gold, score_alignments
 from nmt.evaluation.diagnosis import by_third, recall_by_third
+from nmt.evaluation.figures.attention import draw_attention
 from nmt.evaluation.figures.style import COLORS, png, style
 from nmt.evaluation.metrics import Evidence, bleu, bleu_of
 from nmt.evaluation.writing import lengths
@@ -50,6 +51,8 @@ STUDENT = (
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
+SHOWN = "Margot will open his novel and a novel because you will always be new."
+"""Of the test set, with two verbs that move."""
 RARE = 20
 """A word is rare if the training text has it at most this often: 220 words of the test set. With 5 it would be 68."""
 
@@ -305,6 +308,15 @@ def picture(claims: Sequence[Mapping[str, Any]]) -> bytes:
         return png(figure)
 
 
+def attention_map(run: Run) -> bytes:
+    """Draw the attention of a run to a sentence."""
+    found = Translator.load(run.path).translate(SHOWN)
+    assert found.attention is not None
+    pieces, words = (found.source_pieces, found.pieces), (True, True)
+    labelled = labelled_weights(found.attention, *pieces, found.source, found.text, words=words)
+    return png(draw_attention(labelled, units=("words", "words")))
+
+
 def textbook(*, begun_at: str | None = None) -> None:
     """Measure the claims whose runs are finished, and draw all measured claims; reference.py writes the table.
 
@@ -326,6 +338,8 @@ def textbook(*, begun_at: str | None = None) -> None:
             path = FIGURES / f"textbook/{name}.json"
             if found := measure(claim, plan, read_json(path) if path.exists() else {}):
                 write_json(path, {"name": name, **found, **made})
+                if name == "window-verb-final":
+                    write_bytes(FIGURES / "verb_final.png", attention_map(plan.runs[0]))
     write_bytes(FIGURES / "textbook.png", picture(measured()))
 
 
