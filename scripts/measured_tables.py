@@ -40,8 +40,8 @@ def browser() -> str:
         for row in result["rows"]:
             systems.setdefault(row["system"], {})[row["beam"]] = row
         for system, rows in systems.items():
-            if system in {"toolkit, in batches", "engine, fp32"}:
-                continue  # the engine translates one at a time; in fp32 it writes the same
+            if system in {"toolkit, in batches", "engine, fp32"} or system.endswith("of nmt-report"):
+                continue  # the engine translates one at a time; in fp32 it writes the same; a report rounds more
             name = f"{run}, {system.removeprefix('engine, ')}"
             cells = [", ".join(_cell(rows, beam, form) for beam in (1, 5)) for form in columns]
             size = _cell(rows, 1, "{weights, MB:.2f}")
