@@ -61,7 +61,6 @@ def test_a_translation_may_have_another_ending(translation: str, text: str, foun
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ("a\tb\nc", ":2: found 'c'; must be a term, one tab and its translation"),
         ("a\tb\tc", ":1: found 'a\\tb\\tc'; must be a term, one tab and its translation"),
         ("a\t ", ":1: found 'a\\t '; must be a term, one tab and its translation"),
         ("", ": has no term; a line is a term, one tab and its translation"),
@@ -72,6 +71,8 @@ def test_a_translation_may_have_another_ending(translation: str, text: str, foun
 def test_a_wrong_line_is_named(lines: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text(lines)
     assert error_of(read_terms, str(tmp_path / "terms.tsv")) == f"{tmp_path / 'terms.tsv'}{problem}"
+    (tmp_path / "terms.tsv").write_text(f"c\n{lines}")
+    assert error_of(read_terms, str(tmp_path / "terms.tsv")).count("\n") == bool(lines), "all wrong lines"
 
 
 def test_some_training_pairs_show_the_whole_target() -> None:

@@ -200,18 +200,19 @@ def read_text(text: Text) -> list[str]:
 
 
 def read_terms(path: str) -> dict[str, str]:
-    """Read a glossary: each line has a term, a tab and its translation. Raises DataError, which names the line."""
-    terms, places = dict[str, str](), dict[str, int]()
+    """Read a glossary: each line has a term, a tab and its translation. Raises DataError that names all wrong lines."""
+    terms, places, problems = dict[str, str](), dict[str, int](), list[str]()
     for number, line in enumerate(read_lines(path), 1):
         sides = [" ".join(side.split()) for side in line.split("\t")]
         if len(sides) != 2 or not all(sides):
-            raise DataError(f"{path}:{number}: found {line!r}; must be a term, one tab and its translation")
-        term, translation = sides
-        if term in terms:
-            raise DataError(f"{path}:{number}: '{term}' is in line {places[term]}, too; leave one of them out")
-        terms[term], places[term] = translation, number
-    if not terms:
-        raise DataError(f"{path}: has no term; a line is a term, one tab and its translation")
+            problems.append(f"{path}:{number}: found {line!r}; must be a term, one tab and its translation")
+        elif sides[0] in terms:
+            problems.append(f"{path}:{number}: '{sides[0]}' is in line {places[sides[0]]}, too; leave one of them out")
+        else:
+            terms[sides[0]], places[sides[0]] = sides[1], number
+    if not terms and not problems:
+        problems.append(f"{path}: has no term; a line is a term, one tab and its translation")
+    DataError.raise_if_any(problems)
     return terms
 
 
