@@ -43,6 +43,7 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     hub: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run: Any = small_run.options(tmp_path, updates=20, batch_tokens=400)
+    run["data"]["train"]["tag"] = "<x>"
     small_run.train(Config.model_validate(run))
     manifest = Path(run["output"], "manifest.json")
     manifest.write_text(
@@ -55,7 +56,7 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     assert yaml.safe_load(front)["language"] == [run["data"]["source_language"], run["data"]["target_language"]]
     [test] = small_run.metrics(Path(run["output"]), "test")
     assert f"bleu: {test['bleu']:.2f} ({test['signature']})" in card and "300 pairs" in card
-    assert "the weights of first (SHA-256 1f)\n" in card
+    assert "the weights of first (SHA-256 1f)\n" in card and "before a line: `<x>`; default: none" in card
     weights, other = Path(run["output"]) / "checkpoints/best/model.safetensors", tmp_path / "other"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
     assert export(["--hub", run["output"], str(other)]) == 2 and not other.exists()

@@ -74,11 +74,13 @@ def card(run: RunDirectory, config: Config) -> str:
         megabytes=f"{inspect(run.folder('best') / 'model.safetensors')[0] / 1e6:.1f}",
         version=read_manifest(run).get("versions", {}).get("nmt-attention", "of unknown version"),
         seed=config.seed,
-        facts="\n".join(_facts(run)),
+        facts="\n".join(_facts(run, config)),
     )
 
 
-def _facts(run: RunDirectory) -> Iterator[str]:
+def _facts(run: RunDirectory, config: Config) -> Iterator[str]:
+    if tags := config.data.tags:
+        yield f"- Tags before a line: {', '.join(f'`{tag}`' for tag in tags)}; default: {config.decoding.to or 'none'}"
     report: dict[str, Any] = read_json(run.data_report)
     train = report["splits"]["train"]
     longest = train["source_length_histogram"][-1]["high"]
