@@ -86,7 +86,7 @@ def measure(
 
     examples:
       nmt-train --config configs/demo.yaml --output runs/protected
-        --set 'data.protect=[url, email, braces, tag, number]' training.updates=1600
+        --set 'data.protect=[url, email, braces, tag, number]' training.updates=2400
       nmt-experiment --config configs/experiments/rough.yaml --only plain:1
       nmt-experiment --config configs/experiments/rough.yaml --only longer rough more-typos
       python scripts/own_text.py --rough runs/rough --json docs/figures/own_text.json
