@@ -62,7 +62,7 @@ def export_hub(path: str, output: Path) -> None:
 
 def card(run: RunDirectory, config: Config) -> str:
     """Write the model card; the hub reads the part before the heading."""
-    data, model = config.data, config.model
+    data, model, manifest = config.data, config.model, read_manifest(run)
     template = Template(files("nmt.runs").joinpath("model_card.md").read_text("utf-8"))
     return template.substitute(
         languages=json.dumps([data.source_language, data.target_language]),
@@ -72,13 +72,13 @@ def card(run: RunDirectory, config: Config) -> str:
         decoder=model.decoder.type,
         attention=model.attention.type,
         megabytes=f"{inspect(run.folder('best') / 'model.safetensors')[0] / 1e6:.1f}",
-        version=read_manifest(run).get("versions", {}).get("nmt-attention", "of unknown version"),
+        version=manifest.get("versions", {}).get("nmt-attention", "of unknown version"),
         seed=config.seed,
-        facts="\n".join(_facts(run, config)),
+        facts="\n".join(_facts(run, config, manifest)),
     )
 
 
-def _facts(run: RunDirectory, config: Config) -> Iterator[str]:
+def _facts(run: RunDirectory, config: Config, manifest: dict[str, Any]) -> Iterator[str]:
     if tags := config.data.tags:
         yield f"- Tags before a line: {', '.join(f'`{tag}`' for tag in tags)}; default: {config.decoding.to or 'none'}"
     report: dict[str, Any] = read_json(run.data_report)
@@ -86,7 +86,7 @@ def _facts(run: RunDirectory, config: Config) -> Iterator[str]:
     longest = train["source_length_histogram"][-1]["high"]
     words = f"{train['source']['words']:,} source words, up to {longest} in a sentence"
     yield f"- Training text: {train['kept']:,} pairs, {words}"
-    if first := read_manifest(run).get("start_from"):
+    if first := manifest.get("start_from"):
         yield f"- Started from the weights of {Path(first['run']).name} (SHA-256 {first['model_sha256']})"
     if run.test_scores.exists():
         for name, score in read_json(run.test_scores).items():

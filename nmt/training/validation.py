@@ -109,8 +109,9 @@ class Validator:
             translations, references = parts[f"BLEU {tag or self.tokenizers.to}"]
             translations.append(hypothesis)
             references.append(pair.target)
-        scores = {name: bleu(Evidence(*part, self.measures.bleu_tokenizer)).value for name, part in parts.items()}
-        return scores if len(scores) > 1 else {}
+        if len(parts) < 2:
+            return {}
+        return {name: bleu(Evidence(*part, self.measures.bleu_tokenizer)).value for name, part in parts.items()}
 
     def translate(
         self, sources: Sequence[str], options: SearchOptions, precision: torch.dtype, what: str, check_stop: CheckStop
