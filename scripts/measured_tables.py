@@ -131,6 +131,9 @@ def kept() -> str:
         for kind in ("in the training glossary", "not in it")
     ]
     bleu = [mean(terms[f"BLEU {name}"]) for name in ("with terms", "without terms", "without data.glossary")]
+    errors = "; ".join(
+        f"{mean(found['alignment error rate, %'][each])}%" for each in ("run", "run, both", "aligner", "aligner, both")
+    )
     rows = {
         "`data.protect`: spans in the right place, once each": f"{spans['in their place']:,} of {spans['spans']:,}",
         "`--glossary`: terms used: in the training glossary; not in it": "; ".join(used),
@@ -141,6 +144,7 @@ def kept() -> str:
         f"{tags['words to be tagged, or tagged']:,}",
         "`--confidence` on Multi30k: how often a good translation has a higher probability than a bad one; calibration "
         "error": f"{trust['area under the curve']:.1%}; {trust['calibration error']}",
+        "`nmt-score --alignments`: error rate; with `--reverse-model`; of an aligner; of it in both directions": errors,
     }
     return table(("measurement", "result"), rows.items())
 

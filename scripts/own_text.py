@@ -1,6 +1,6 @@
 """Measure what comes through a translation into French of sentences of the demo language, spans, terms and markup; how
 reliable the confidence of a run is; one system of several languages beside one for each; translations of rough text;
-systems on little text, from nothing and adapted."""
+systems on little text, from nothing and adapted; word alignments."""
 
 import lzma
 import re
@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 from sacrebleu.metrics.chrf import CHRF
 
+from aligner import align
 from demo_language.corpus import LENGTHS, draw, forms
 from demo_language.generator import Generator
 from demo_language.lexicon import NOUNS
@@ -24,11 +26,13 @@ from demo_language.phrase import Sentence
 from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import OutputFile, RunPath, Value
+from nmt.cli.score import score as score_pairs
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
-from nmt.data.corpus import read_pairs
+from nmt.data.corpus import Pair, read_lines, read_pairs
 from nmt.data.glossary import Glossary
 from nmt.data.rough import CHANGES, mistyped
+from nmt.evaluation.alignment import parse_gold, read_gold, score_alignments, symmetrized
 from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
 from nmt.evaluation.metrics import bleu_of, sentence_scores
 from nmt.experiments.evaluation import evaluate
@@ -48,7 +52,7 @@ SPANS = (
     "{}.5",
 )
 """Spans of every kind, with a number in each."""
-MULTI30K, EUROPARL = "data/downloads/multi30k", "data/downloads/europarl"
+DEMO, MULTI30K, EUROPARL = "data/demo-short", "data/downloads/multi30k", "data/downloads/europarl"
 DEBATES = 500
 """Sentences of Europarl's test set that adapted systems translate."""
 MOST_WORDS = 4
@@ -65,6 +69,7 @@ def measure(
     languages: Annotated[str, Value("DIR")] | None = None,
     rough: Annotated[str, Value("DIR")] | None = None,
     ladder: Annotated[str, Value("DIR")] | None = None,
+    aligned: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
     json: OutputFile | None = None,
@@ -80,6 +85,7 @@ def measure(
         languages: output of nmt-experiment with configs/experiments/languages.yaml
         rough: output of nmt-experiment with configs/experiments/rough.yaml
         ladder: output of nmt-experiment with configs/experiments/ladder.yaml
+        aligned: output of nmt-experiment with configs/experiments/directions.yaml
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
@@ -108,6 +114,8 @@ def measure(
         found["rough text"] = rough_text(Path(rough), lines, seed)
     if ladder:
         found["BLEU by pairs"] = by_pairs(Path(ladder))
+    if aligned:
+        found["alignment error rate, %"] = error_rates(Path(aligned))
     say(str(found))
     if json is not None:
         origin = provenance(" ".join(["python scripts/own_text.py", *sys.argv[1:]]))
@@ -336,6 +344,38 @@ def by_pairs(folder: Path) -> dict[str, dict[str, list[float]]]:
         if name.startswith(("parliament", "adapted")):
             found[name]["debates"].append(round(evaluate(folder / name / seed, *debates).bleu.value, 1))
     return dict(found)
+
+
+def error_rates(folder: Path) -> dict[str, list[float]]:
+    """Alignment error rates of nmt-score by one run of each seed, and by the runs of both directions; of a statistical
+    aligner, which reads training and test pairs, in one direction and in both."""
+    (source, target, links), text = (
+        [f"{DEMO}/{split}.{end}" for end in ("en", "fr", "align")] for split in ("test", "train")
+    )
+    gold = read_gold(source, target, links)
+    pairs = [*gold.pairs, *map(Pair, read_lines(text[0]), read_lines(text[1]))]
+    ahead, back = align(pairs), align([Pair(*pair[::-1]) for pair in pairs])
+    turned = [frozenset((i, j) for j, i in each) for each in back]
+    proposed = {"aligner": [ahead], "aligner, both": [list(map(symmetrized, ahead, turned))]}
+    for seed in sorted(folder.glob("ahead/seed-*")):
+        for name, reverse in (("run", None), ("run, both", str(folder / "back" / seed.name))):
+            with TemporaryDirectory() as place:
+                scores, file = f"{place}/scores", f"{place}/links"
+                score_pairs(
+                    model=str(seed),
+                    source=source,
+                    target=target,
+                    output=scores,
+                    alignments=file,
+                    reverse_model=reverse,
+                )
+                found = [parse_gold(line, file).sure for line in read_lines(file)]
+            proposed.setdefault(name, []).append(found)
+    count = len(gold.links)
+    return {
+        name: [round(100 * score_alignments(gold.links, each[:count]).error_rate, 1) for each in runs]
+        for name, runs in proposed.items()
+    }
 
 
 def linked_phrases(pair: Sentence) -> Iterator[tuple[int, int, set[int]]]:
