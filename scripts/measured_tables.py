@@ -134,17 +134,19 @@ def kept() -> str:
     errors = "; ".join(
         f"{mean(found['alignment error rate, %'][each])}%" for each in ("run", "run, both", "aligner", "aligner, both")
     )
+    right = f"in {tags['lines that are the reference']} translations equal to the reference"
     rows = {
         "`data.protect`: spans in the right place, once each": f"{spans['in their place']:,} of {spans['spans']:,}",
         "`--glossary`: terms used: in the training glossary; not in it": "; ".join(used),
         "BLEU with these terms; original nouns; original nouns, no `data.glossary`": "; ".join(bleu),
         "`--markup`: translations with balanced tags": f"{tags['balanced lines']:,} of {tags['lines']:,}",
-        f"in the {tags['lines that are the reference']} translations that equal the reference: correctly tagged words, "
-        f"out of all that are tagged or should be tagged": f"{tags['of these right']:,} of "
-        f"{tags['words to be tagged, or tagged']:,}",
-        "`--confidence` on Multi30k: how often a good translation has a higher probability than a bad one; calibration "
-        "error": f"{trust['area under the curve']:.1%}; {trust['calibration error']}",
-        "`nmt-score --alignments`: error rate; with `--reverse-model`; of an aligner; of it in both directions": errors,
+        f"`--markup`: right words, of all that are or should be tagged, {right}": (
+            f"{tags['of these right']:,} of {tags['words to be tagged, or tagged']:,}"
+        ),
+        "`--confidence` on Multi30k: area under the ROC curve; calibration error": (
+            f"{trust['area under the curve']:.3f}; {trust['calibration error']}"
+        ),
+        "`nmt-score` on 500 pairs: alignment error rate of one run; of two; of an aligner; in both directions": errors,
     }
     return table(("measurement", "result"), rows.items())
 
