@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nmt.data.encoded
-from nmt.config import Config
 from nmt.config.schema import FileCorpus, Filter
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
@@ -17,15 +16,16 @@ from nmt.data.links import Link, piece_links
 from nmt.data.report import REASONS
 from nmt.messages import shown_on
 from tests.recorded_steps import Recorder
-from tests.small_run import options, write_corpus
+from tests.small_run import write_corpus
 from tests.small_translator import TOKENIZERS
+from tests.test_dataset import config, write
 
 
 def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nmt.data.encoded, "UNIT", 100)
     display = Recorder()
     with shown_on(display):
-        prepare(Config.model_validate(options(tmp_path)))
+        prepare(config(tmp_path))
     ended = {step.what for step in display.steps if step.ended}
     assert {"learning the tokenizer of the source side", "encoding validation"} < ended
     encoding = display.named("encoding train")
@@ -71,21 +71,18 @@ def test_the_bounds_of_the_filter_are_included(words: tuple[int, int], pieces: t
     assert reason(pair, words, pieces, repeats=True, rule=None) == ("empty" if expected == "empty" else "kept")
 
 
-NOISY = [
-    Pair("oak elm", "ELM OAK"),
-    Pair("ash fir", "Ash  Fir"),  # a copy
-    Pair("oak elm", "ELM OAK"),  # a duplicate
-    Pair("oak elm", "ELM"),
-    Pair("oak elm", "ELM"),  # a duplicate
-    Pair("", ""),
-]
-
-
 def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nmt.data.encoded, "UNIT", 2)
-    chosen = options(tmp_path)
-    for place, side in enumerate(("low", "up")):
-        (tmp_path / f"train.{side}").write_text("".join(f"{pair[place]}\n" for pair in NOISY), "utf-8")
+    noisy = [
+        Pair("oak elm", "ELM OAK"),
+        Pair("ash fir", "Ash  Fir"),  # a copy
+        Pair("oak elm", "ELM OAK"),  # a duplicate
+        Pair("oak elm", "ELM"),
+        Pair("oak elm", "ELM"),  # a duplicate
+        Pair("", ""),
+    ]
+    write_corpus(tmp_path)
+    write(tmp_path, train=noisy)
     nothing = dict.fromkeys(REASONS[1:], 0)
     for rule, dropped in (
         ({}, {}),
@@ -94,8 +91,7 @@ def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pyt
         # of the reasons that apply, the first counts: one pair is left to repeat another
         ({"copies": True, "duplicates": True, "max_ratio": 1.5}, {"copy": 1, "ratio": 2, "duplicate": 1}),
     ):
-        chosen["data"]["filter"] = rule
-        report = prepare(Config.model_validate(chosen)).report["splits"]["train"]
+        report = prepare(config(tmp_path, filter=rule)).report["splits"]["train"]
         expected = nothing | {"empty": 1} | dropped
         assert report["dropped"] == expected
         assert report["kept"] == report["read"] - sum(expected.values())

@@ -15,9 +15,8 @@ from nmt.model import Memory, Seq2Seq
 from nmt.model.hard import GumbelAttention, HardAttention, NoisyMemory
 from nmt.training.gradients import POSITIONS, filled_up
 from nmt.training.objective import Reinforce, teacher_forcing, with_noise
-from tests.models import SPECIALS, model_config, score, small_model
+from tests.models import AFTER, SPECIALS, model_config, score, small_model
 
-AFTER: dict[str, Any] = {"type": "luong", "score": "general", "input_feeding": False}
 REINFORCE: dict[str, Any] = {"type": "reinforce", "entropy": 0.0}
 TINY: dict[str, Any] = {"embeddings": {"size": 3}, "encoder": {"hidden": 2}, "decoder": {"hidden": 3, "readout": 2}}
 SYSTEMS: dict[str, dict[str, Any]] = {

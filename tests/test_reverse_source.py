@@ -2,14 +2,13 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from nmt.config import Config
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
-from tests.small_run import metrics, options, train, write_corpus
+from tests.small_run import metrics, train
+from tests.test_epochs import WORD, configuration
 
 OPTIONS = SearchOptions(beam_size=3, batch_tokens=1000, n_best=2, attention=True)
 
@@ -18,21 +17,14 @@ def reversed_words(line: str) -> str:
     return " ".join(reversed(line.split()))
 
 
-def configuration(folder: Path, *, reverse_text: bool, **data: Any) -> Config:
-    folder.mkdir()
-    write_corpus(folder)
-    if reverse_text:
-        for path in folder.glob("*.low"):
-            path.write_text("".join(f"{reversed_words(line)}\n" for line in path.read_text("utf-8").splitlines()))
-    chosen = options(folder, "bahdanau", updates=6)
-    chosen["data"] |= data
-    return Config.model_validate(chosen)
-
-
 def test_it_is_the_run_on_reversed_text(tmp_path: Path) -> None:
     """Training, validation and the test set; the run goes on where it was stopped."""
-    option = configuration(tmp_path / "option", reverse_text=False, reverse_source=True)
-    text = configuration(tmp_path / "text", reverse_text=True)
+    for name in ("option", "text"):
+        (tmp_path / name).mkdir()
+    option = configuration(tmp_path / "option", WORD, data={"reverse_source": True}, updates=6)
+    text = configuration(tmp_path / "text", WORD, updates=6)
+    for path in (tmp_path / "text").glob("*.low"):
+        path.write_text("".join(f"{reversed_words(line)}\n" for line in path.read_text("utf-8").splitlines()))
     train(option, stop_after=3)
     train(option, resume=True)
     train(text)
