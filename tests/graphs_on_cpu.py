@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -28,16 +29,6 @@ class Graph:
             for old, new in zip(tree_leaves(results), tree_leaves(again), strict=True):
                 if isinstance(old, Tensor) and old.data_ptr() != new.data_ptr():
                     old.copy_(new)
-
-
-class Stream:
-    """In place of ``torch.cuda.Stream``."""
-
-    def __init__(self, device: torch.device) -> None:
-        pass
-
-    def wait_stream(self, stream: "Stream") -> None:
-        pass
 
 
 class _Recorder(TorchDispatchMode):
@@ -81,7 +72,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **how: _Recorder(graph))
     monkeypatch.setattr(GraphedGradients, "_record", recorded)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda device: Mock(spec=["wait_stream"]))
     monkeypatch.setattr(torch.cuda, "stream", nullcontext)
     monkeypatch.setattr(FastTraining, "loss", loss)

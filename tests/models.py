@@ -76,18 +76,10 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "hard by reinforce, unfed": {"attention": AFTER | {"hard": {"type": "reinforce"}}},
 }
 """Recurrent networks beyond those of the textbooks."""
-TRANSFORMER: dict[str, Any] = {
-    "type": "transformer",
-    "hidden": 8,
-    "layers": 3,
-    "heads": 2,
-    "feedforward": 6,
-    "dropout": 0.0,
-}
 
 
 def _transformer(attention: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    part = TRANSFORMER | options
+    part = {"type": "transformer", "hidden": 8, "layers": 3, "heads": 2, "feedforward": 6, "dropout": 0.0} | options
     return {
         "attention": {"type": "transformer"} | (attention or {}),
         "embeddings": {"size": 8},
