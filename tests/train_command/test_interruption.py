@@ -19,10 +19,12 @@ from tests.train_command.conftest import Train
 
 @pytest.fixture(autouse=True)
 def heard() -> Iterator[None]:
-    """Tests that a script started in the background inherit an ignored SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Tests that a script started in the background inherit an ignored SIGINT; no test changes what the next hears."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_a_signal_before_the_first_update_saves_and_what_to_type_next_is_said(
@@ -37,9 +39,8 @@ def test_a_signal_before_the_first_update_saves_and_what_to_type_next_is_said(
         create(*arguments, **how)
 
     monkeypatch.setattr(RunDirectory, "create", signalled)
-    ignored = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and training then does, too
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and training then does, too
     code, err = train("--output", run)
-    signal.signal(signal.SIGHUP, ignored)
     stopped, _, typed = err.splitlines()[-1].partition(": nmt-train ")
     again = shlex.split(typed)
     assert (code, stopped, again) == (129, "stopped; continue with", ["--resume", "--output", str(run)])
@@ -62,18 +63,15 @@ def test_one_signal_is_noted_a_second_one_is_not(number: signal.Signals, capsys:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_that_nohup_or_a_script_ignores_stays_ignored(number: signal.Signals) -> None:
-    before = signal.signal(number, signal.SIG_IGN)
-    try:
-        with StopRequest() as stop:
-            os.kill(os.getpid(), number)
+    signal.signal(number, signal.SIG_IGN)
+    with StopRequest() as stop:
+        os.kill(os.getpid(), number)
+        stop()
+        assert signal.getsignal(number) == signal.SIG_IGN
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Stopped):
             stop()
-            assert signal.getsignal(number) == signal.SIG_IGN
-            os.kill(os.getpid(), signal.SIGTERM)
-            with pytest.raises(Stopped):
-                stop()
-            assert stop.signal == signal.SIGTERM
-    finally:
-        signal.signal(number, before)
+        assert stop.signal == signal.SIGTERM
 
 
 def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,10 +80,7 @@ def test_a_signal_after_the_last_update_is_noted_too(train: Train, run: Path, mo
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Trainer, "average_best", interrupted)
-    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the signal would have ended the process"))
-    try:
-        code, err = train("--output", run, "--resume", "--set", "training.updates=3")
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the signal would have ended the process"))
+    code, err = train("--output", run, "--resume", "--set", "training.updates=3")
     assert code == 143
     assert err.splitlines()[-1].startswith("stopped; continue with: nmt-train ")
