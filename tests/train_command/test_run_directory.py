@@ -52,12 +52,6 @@ def test_a_run_that_exists_is_refused_before_anything_is_done(train: Train, run:
     assert snapshot(run) == before
 
 
-def test_an_unknown_metric_is_refused_before_anything_is_done(train: Train, tmp_path: Path) -> None:
-    metric = "--set", "training.validation.metric=blau"
-    assert "'blau' is not one of " in refused(train("--output", tmp_path / "new", *metric))[0]
-    assert not (tmp_path / "new").exists()
-
-
 def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) -> None:
     (run / "notes.txt").write_text("mine")
     (run / "plots").mkdir()
@@ -76,13 +70,17 @@ def test_overwrite_replaces_the_run_and_nothing_else(train: Train, run: Path) ->
     [
         ("data.train.source=nowhere.txt", "nowhere.txt"),
         ("evaluation.gold={source: nowhere, target: nowhere, links: nowhere}", "nowhere: no such file"),
+        ("training.validation.metric=blau", "'blau' is not one of "),
         ("model.encoder.hidden=1000000", "out of memory"),
     ],
 )
-def test_a_mistake_costs_no_run(train: Train, run: Path, mistake: str, said: str) -> None:
+def test_a_mistake_costs_no_run_and_makes_none(
+    train: Train, run: Path, tmp_path: Path, mistake: str, said: str
+) -> None:
     before = snapshot(run)
-    assert said in refused(train("--output", run, "--overwrite", "--set", mistake))[-1]
-    assert snapshot(run) == before
+    for how in (["--output", run, "--overwrite"], ["--output", tmp_path / "new"]):
+        assert said in refused(train(*how, "--set", mistake))[-1]
+    assert snapshot(run) == before and not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("how", [[], ["--overwrite"]])
