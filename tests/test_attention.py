@@ -54,12 +54,6 @@ def test_every_score_of_the_package_is_checked_here_by_its_formula() -> None:
     assert own == {*SCORES, "coverage"} == {*ENERGIES, "location", "coverage"}  # the last two in tests of their own
 
 
-@pytest.fixture(params=SCORES)
-def attention(request: pytest.FixtureRequest) -> ScoredAttention:
-    torch.manual_seed(3)
-    return score(request.param, **SCORES[request.param])
-
-
 def randoms(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.double)
 
@@ -74,8 +68,11 @@ def weigh(attention: ScoredAttention, queries: Tensor, memory: Memory) -> tuple[
     return contexts, weights
 
 
-def test_weights_sum_to_one_and_padding_gets_exactly_none(attention: ScoredAttention) -> None:
+@pytest.mark.parametrize("kind", SCORES)
+def test_weights_sum_to_one_and_padding_gets_exactly_none(kind: str) -> None:
     """Q queries at once (a beam, or all target positions) are Q single ones."""
+    torch.manual_seed(3)
+    attention = score(kind, **SCORES[kind])
     queries, remembered = randoms(3, 2, 4), memory(randoms(3, 5, 4), [5, 1, 3])
     contexts, alpha = weigh(attention, queries, remembered)
     assert torch.allclose(alpha.sum(-1), torch.ones(3, 2, dtype=torch.double))

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.batching import Batch, Position, Specials, ahead, collate, plan_by_length, plan_epoch, training_batches
+from nmt.data.batching import Position, Specials, ahead, collate, plan_by_length, plan_epoch, training_batches
 from nmt.data.encoded import NUMBERS, TrainingSet
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
@@ -115,18 +115,15 @@ def test_links_in_a_batch_by_hand() -> None:
 # --- the stream of training -------------------------------------------------------------------------------------------
 
 
-def fingerprint(batch: Batch) -> tuple[list[list[int]], list[list[int]]]:
-    return batch.source.tolist(), batch.target_output.tolist()
-
-
 @given(lengths, st.integers(20, 100), st.integers(0, 7))
 def test_a_position_is_all_it_takes_to_resume(lengths: Lengths, budget: int, count: int) -> None:
     corpus = corpus_of(*lengths)
     whole = list(islice(training_batches(corpus, SPECIALS, budget, seed=3, position=Position()), count + 5))
     position = whole[count - 1][0] if count else Position()
     rest = islice(training_batches(corpus, SPECIALS, budget, seed=3, position=position), 5)
-    found, expected = ([(after, fingerprint(batch)) for after, batch in each] for each in (rest, whole[count:]))
-    assert found == expected
+    for (after, batch), (expected_after, expected) in zip(rest, whole[count:], strict=True):
+        assert after == expected_after and torch.equal(batch.source, expected.source)
+        assert torch.equal(batch.target_output, expected.target_output)
 
 
 def dealt(rank: int, size: int, count: int) -> list[tuple[Position, list[list[int]]]]:

@@ -34,10 +34,6 @@ def score(random_run: str, files: tuple[Path, Path], command: Score) -> Score:
     return call
 
 
-def numbers(text: str) -> list[list[float]]:
-    return [[float(column) for column in line.split("\t")] for line in text.splitlines()]
-
-
 def test_a_line_a_pair(score: Score, random_run: str, tmp_path: Path) -> None:
     """The length penalty of the score is that of the run."""
     pieces, links, run = tmp_path / "pieces", tmp_path / "links", shutil.copytree(random_run, tmp_path / "run")
@@ -45,7 +41,7 @@ def test_a_line_a_pair(score: Score, random_run: str, tmp_path: Path) -> None:
     (run / "config.yaml").write_text(text.replace("length_penalty: 1.0", "length_penalty: 0.5"))
     code, out, err = score("--pieces", str(pieces), "--alignments", str(links), model=str(run))
     assert (code, err) == (0, "")
-    rows = numbers(out)
+    rows = [[float(column) for column in line.split("\t")] for line in out.splitlines()]
     objects = [json.loads(line) for line in pieces.read_text().splitlines()]
     lines = links.read_text().splitlines()
     assert len(rows) == len(objects) == len(lines) == len(LINES) + 1

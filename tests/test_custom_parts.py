@@ -31,8 +31,6 @@ from tests.comparison import differences
 from tests.small_run import metrics, options, train
 from tests.test_experiments import write_experiment
 
-REGISTRIES = [each for each in vars(schema).values() if isinstance(each, schema.Registry)]
-
 # --- a decoder without a hidden vector, a cell, an attention without weights ------------------------------------------
 
 
@@ -140,7 +138,7 @@ PARTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Register all parts, for one test; the names that the page defines."""
-    for registry in REGISTRIES:
+    for registry in [each for each in vars(schema).values() if isinstance(each, schema.Registry)]:
         monkeypatch.setattr(registry, "options", dict(registry.options))
         monkeypatch.setattr(registry, "builders", dict(registry.builders))
     names: dict[str, Any] = dict(globals(), ScoredAttention=ScoredAttention)

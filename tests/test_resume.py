@@ -16,7 +16,7 @@ from nmt.runs.checkpoints import load_tensors
 from nmt.runs.directory import RunDirectory
 from nmt.training.trainer import Trainer
 from nmt.translation.translator import Translator
-from tests.comparison import differences, reseal
+from tests.comparison import differences, reseal, snapshot
 from tests.small_run import Stop, config, metrics, train
 from tests.test_checkpoint import Crash, crash_at_rename
 from tests.test_corpus import problems_of
@@ -120,19 +120,16 @@ def test_nothing_is_renamed_before_it_is_synced(folder: Path, tmp_path: Path, mo
     assert {"last", "previous", "best", "update-2", "training.json", "config.yaml", "manifest.json"} <= {*moved}
 
 
-AVERAGED: dict[str, Any] = {"updates": 4, "validation": {"every": 2, "metric": "loss"}, "average": 2}
-
-
 def test_only_what_is_missing_or_differs_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finished, run = config(folder, output="finished", **AVERAGED), RunDirectory(folder / "finished")
-    first = train(finished)
-    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    finished = config(folder, output="finished", average=2, validation={"metric": "loss"})
+    first, run = train(finished), RunDirectory(folder / "finished")
+    before = snapshot(run.path)
     recorded, scores = metrics(run.path), run.test_scores.read_text()
     monkeypatch.setattr(Trainer, "update", lambda *_: pytest.fail("it is trained already"))
     with monkeypatch.context() as patch:
         patch.setattr(Translator, "stream", lambda *_, **how: pytest.fail("it is translated already"))
         said = train(finished, resume=True)
-    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+    assert snapshot(run.path) == before
     assert said[-3].startswith(f"{run.path}: finished after update 4; nothing is left to do (")
     assert said[-2:] == first[-2:], "the same figures as at the end of the run"
     run.test_hypotheses.unlink()
