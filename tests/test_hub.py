@@ -46,9 +46,8 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     run["data"]["train"]["tag"] = "<x>"
     small_run.train(Config.model_validate(run))
     manifest = Path(run["output"], "manifest.json")
-    manifest.write_text(
-        json.dumps(json.loads(manifest.read_text()) | {"start_from": {"run": "runs/first", "model_sha256": "1f"}})
-    )
+    first = {"start_from": {"run": "runs/first", "model_sha256": "1f"}}
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | first))
     assert export(["--hub", run["output"], str(hub)]) == 0
     there, here = (Translator.load(each).translate(LINES) for each in ("hf:owner/name", run["output"]))
     assert [each.text for each in there] == [each.text for each in here]

@@ -37,11 +37,12 @@ def training(**options: Any) -> Training:
     return Training.model_validate({"updates": 100, **options})
 
 
-def history(scores: Sequence[float], config: Training) -> list[Progress]:
-    """The progress after each of these validations, at updates 10, 20, ..."""
+def history(merits: Sequence[float | tuple[float, float]], config: Training) -> list[Progress]:
+    """The progress after each of these validations, at updates 10, 20, ...; beside a score alone the loss is 1."""
     progress, path = Progress(), []
-    for number, score in enumerate(scores, 1):
-        progress = replace(progress, update=10 * number).judged((score, -1.0), config)
+    for number, merit in enumerate(merits, 1):
+        both = merit if isinstance(merit, tuple) else (merit, -1.0)
+        progress = replace(progress, update=10 * number).judged(both, config)
         path.append(progress)
     return path
 
@@ -72,10 +73,7 @@ def test_what_is_not_progress_is_refused(value: Any) -> None:
 
 
 def test_the_best_has_the_highest_merit_then_the_lowest_loss_and_of_equals_is_the_first() -> None:
-    path, progress = [], Progress()
-    for number, merit in enumerate([(1.0, -9.0), (3.0, -2.0), (2.0, -1.0), (3.0, -3.0), (3.0, -2.0), (3.0, -1.0)], 1):
-        progress = replace(progress, update=10 * number).judged(merit, training())
-        path.append(progress)
+    path = history([(1.0, -9.0), (3.0, -2.0), (2.0, -1.0), (3.0, -3.0), (3.0, -2.0), (3.0, -1.0)], training())
     assert [progress.best.update for progress in path if progress.best] == [10, 20, 20, 20, 20, 60]
     assert [progress.waited for progress in path] == [0, 0, 1, 2, 3, 0]
 

@@ -61,8 +61,7 @@ WORDS = Metric(
 def changed(text: str) -> str:
     """Put the hostile words in, of either side."""
     for word, hostile in HOSTILE.items():
-        text = re.sub(rf"\b{word}\b", lambda _, to=hostile: to, text)  # type: ignore[misc]
-        text = re.sub(rf"\b{word.upper()}\b", lambda _, to=hostile: to, text)  # type: ignore[misc]
+        text = re.sub(rf"\b({word}|{word.upper()})\b", lambda _, to=hostile: to, text)  # type: ignore[misc]
     return text
 
 

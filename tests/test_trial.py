@@ -25,7 +25,6 @@ from tests.small_run import metrics, options, train, write_corpus
 from tests.test_experiments import plan_of, write_experiment
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-SIZES = {"embeddings": {"size": 16}, "encoder": {"hidden": 16}, "decoder": {"hidden": 32, "readout": 16}}
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +44,8 @@ def kernels_after_trial(
 ) -> Kernels:
     config, prepared = in_turn(world, lambda: configured(corpus))
     model = model or build_model(config.model, *prepared.tokenizers.sizes)
-    asked = Machine(CPU, torch.float32, kernels, world)
-    trial = Trial(model, config, prepared)
-    return choose_kernels(asked, trial, said.append).kernels
+    machine = Machine(CPU, torch.float32, kernels, world)
+    return choose_kernels(machine, Trial(model, config, prepared), said.append).kernels
 
 
 class Fails(FastTraining):

@@ -64,10 +64,9 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         "--set decoding.beam_size=0: decoding.beam_size: found 0",
         "run.yaml: sead: unknown key",
     ]
-    for found, beginning in zip(
-        problems(tmp_path, f"{text}sead: 3\n", "decoding.beam_size=0"), beginnings, strict=True
-    ):
-        assert found.startswith(beginning)
+    found = problems(tmp_path, f"{text}sead: 3\n", "decoding.beam_size=0")
+    for problem, beginning in zip(found, beginnings, strict=True):
+        assert problem.startswith(beginning)
 
 
 def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_section(tmp_path: Path) -> None:
