@@ -17,7 +17,6 @@ Function = Callable[..., Any]
 
 
 def free_port() -> int:
-    """A port that nobody uses now."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -36,7 +36,6 @@ TEST = [Pair("c " * 40, "z")]
 
 
 def write(folder: Path, **splits: Sequence[Pair]) -> None:
-    """Write the text of splits."""
     for name, pairs in splits.items():
         for side, lines in zip(("low", "up"), zip(*pairs, strict=True), strict=True):
             (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines), newline="\n")

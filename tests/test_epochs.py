@@ -52,7 +52,6 @@ def mixed(folder: Path, mix: dict[str, float], tokenizer: Any = BPE, **training:
 
 
 def pairs_of(corpus: EncodedCorpus) -> list[tuple[list[int], list[int]]]:
-    """All pairs of a corpus."""
     sources, targets = corpus.rows(range(len(corpus)))
     for side, found in ((sources, corpus.source_lengths), (targets, corpus.target_lengths)):
         assert found.tolist() == list(map(len, side))

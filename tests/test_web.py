@@ -46,7 +46,6 @@ SYSTEMS = {
 
 
 def skip_without_node() -> None:
-    """Skip a test where the engine cannot run."""
     if shutil.which("node") is None:
         pytest.skip("node is not installed: apt install nodejs")
 

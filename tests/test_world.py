@@ -110,6 +110,5 @@ def test_no_thread_of_a_world_outlives_it() -> None:
 
 
 def gloo_threads() -> list[str]:
-    """The threads of gloo in this process."""
     names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
     return [name for name in names if "gloo" in name]
