@@ -69,6 +69,7 @@ def measure(
     languages: Annotated[str, Value("DIR")] | None = None,
     rough: Annotated[str, Value("DIR")] | None = None,
     ladder: Annotated[str, Value("DIR")] | None = None,
+    little: Annotated[str, Value("DIR")] | None = None,
     aligned: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
@@ -76,7 +77,7 @@ def measure(
 ) -> None:
     """Measure how many spans, how much markup and how many terms of a glossary come through in the demo language; how
     reliable the confidence of a run is; BLEU of one system of several languages and of one for each; scores of rough
-    text; BLEU of systems on little text. Other figures of the file stay.
+    text; BLEU of systems on little text; word alignments. Other figures of the file stay.
 
     Args:
         protected: run of the first example
@@ -85,6 +86,7 @@ def measure(
         languages: output of nmt-experiment with configs/experiments/languages.yaml
         rough: output of nmt-experiment with configs/experiments/rough.yaml
         ladder: output of nmt-experiment with configs/experiments/ladder.yaml
+        little: output of nmt-experiment with configs/experiments/little-text.yaml
         aligned: output of nmt-experiment with configs/experiments/directions.yaml
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
@@ -114,6 +116,8 @@ def measure(
         found["rough text"] = rough_text(Path(rough), lines, seed)
     if ladder:
         found["BLEU by pairs"] = by_pairs(Path(ladder))
+    if little:
+        found["BLEU by pairs, adjusted"] = by_pairs(Path(little))
     if aligned:
         found["alignment error rate, %"] = error_rates(Path(aligned))
     say(str(found))
