@@ -272,12 +272,12 @@ def confidence(path: str) -> dict[str, Any]:
     """The calibration error on the test set of a run; and how often, of two of its translations, one good and one not,
     the good one has the higher confidence: the area under the ROC curve."""
     run, config = RunDirectory(path), load_run_config(path)
-    data, beam_size = config.data, config.decoding.beam_size
+    data, search = config.data, config.decoding.model_dump(exclude={"batch_tokens"})
     assert data.test is not None
     pairs = list(read_pairs(data.test, data.source_language, data.target_language))
     found = [each.hypotheses[0] for each in Translator.load(path).translate([pair.source for pair in pairs])]
     scores = [sentence_scores(each.text, pair.target, "13a")["chrF"] for each, pair in zip(found, pairs, strict=True)]
-    calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors", beam_size)
+    calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors", search)
     probabilities, good = calibration.probability([each.per_piece for each in found]), np.array(scores) >= GOOD
     return {
         "lines": len(pairs),

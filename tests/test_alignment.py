@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.corpus import Pair
-from nmt.data.links import Link, piece_words
+from nmt.data.links import NO_WORD, Link, piece_words
 from nmt.errors import DataError
 from nmt.evaluation.alignment import (
     AlignmentScore,
@@ -89,10 +89,22 @@ def test_only_words_get_links() -> None:
         (["▁ab", "▁c", "▁d"], "a\x1fb c d", [0, 2, 3]),  # normalization joined two
         (["▁a", "▁b"], "a b c d e f g", [0, 1]),  # the line was cut off
         (["▁x"], "", [0]),
+        (["<2fr>", "▁a", "▁b"], "a b", [NO_WORD, 0, 1]),  # a tag of decoding.to
+        (["<2fr>", "▁a"], " <2fr> a", [0, 1]),  # a tag of the line
+        (["<unk>", "▁b"], "? b", [0, 1]),
     ],
 )
 def test_pieces_belong_to_raw_words(pieces: list[str], text: str, words: list[int]) -> None:
     assert piece_words(pieces, text) == words
+
+
+def test_a_tag_that_is_not_part_of_the_line_is_no_word() -> None:
+    weights = np.array([[0.5, 0.1, 0.4], [0.0, 0.3, 0.7]])
+    pieces = ["<2fr>", "▁a", "▁b"], ["▁x", "▁y"]
+    assert word_weights(weights, *pieces, "a b", "x y").tolist() == [[0.1, 0.4], [0.3, 0.7]]
+    assert word_weights(weights, *pieces, "<2fr> a b", "x y").tolist() == weights.tolist()
+    labelled = labelled_weights(weights, *pieces, "a b", "x y")
+    assert labelled.source == ["<2fr>", "a", "b"] and labelled.weights.tolist() == weights.tolist()
 
 
 def test_words_that_were_not_read_take_no_memory() -> None:

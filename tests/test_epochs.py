@@ -240,7 +240,7 @@ def test_links_that_cannot_be_are_named(tmp_path: Path) -> None:
     assert len(prepare(chosen).train) == 3
 
 
-@pytest.mark.parametrize("change", ["train.mix.back=0", "corpora.back.tag=two words"])
+@pytest.mark.parametrize("change", ["train.mix.back=0", "corpora.back.tag=two words", "corpora.back.tag=bt"])
 def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
     (tmp_path / "run.yaml").write_text(dump_config(mixed(tmp_path, {"europarl": 1.0, "back": 0.5})), "utf-8")
     assert load_config(tmp_path / "run.yaml").data.training_corpora.keys() == {"corpora.europarl", "corpora.back"}

@@ -129,6 +129,12 @@ def test_the_network_reads_the_translations_of_terms(
     code, found, _ = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))
     assert (code, found) == (0, command(translate, *given, str(tmp_path / "annotated"))[1])
     assert found != command(translate, *given, str(tmp_path / "plain"))[1]
+    (tmp_path / "plain").write_text("ABC DEF.\n")
+    (tmp_path / "annotated").write_text(f"{MARKED} def.\n")
+    config = Path(run, "config.yaml")
+    config.write_text(config.read_text().replace("rough: null", "rough: {}"))
+    code, found, _ = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))
+    assert (code, found) == (0, command(translate, *given, str(tmp_path / "annotated"))[1])
     (tmp_path / "plain").write_text("def\n")
     said = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))[2]
     assert f"{tmp_path / 'terms.tsv'}: the text has none of these terms" in said

@@ -53,6 +53,8 @@ def test_tags_follow_the_attention() -> None:
     text, elements = without_tags("the <b>red</b> <i>apple</i> <br/>here")
     weights = np.array([[0.1, 0.0, 0.0, 0.9], [0.9, 0.05, 0.05, 0.0], [0.0, 0.3, 0.6, 0.0], [0.0, 0.6, 0.4, 0.0]])
     assert with_tags(text, "ici la pomme rouge", elements, weights) == "<br/>ici la <i>pomme</i> <b>rouge</b>"
+    text, elements = without_tags("<fr> A<BR> <b>b</b>", first=4)
+    assert (text, [each.opening for each in elements]) == ("<fr> A b", ["<BR>", "<b>"])
     text, elements = without_tags("<b>a</b> b")
     weights = np.array([[1.0, 0.0], [0.4, 0.6], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.9, 0.1]])
     assert with_tags(text, "u v w x y z", elements, weights) == "<b>u v w</b> x y z"

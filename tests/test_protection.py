@@ -92,7 +92,7 @@ def test_a_span_that_is_due_is_a_word_of_its_own() -> None:
 
 
 def test_a_tag_that_was_not_trained_is_named() -> None:
-    lines, said = ["<bt> a", "<b>a", "<2es> a"], r"line 3: begins with <2es>, which was not trained; the tags are: <bt>"
+    lines, said = ["<bt> a", "<b>a", "<2es>a"], r"line 3: begins with <2es>, which was not trained; the tags are: <bt>"
     with pytest.warns(NmtWarning, match=said) as warned:
         translator_of(network(tokenizers=HIDING), HIDING).translate(lines)
     assert len(warned) == 1

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from nmt.data.batching import ROWS
 from nmt.data.corpus import Pair
+from nmt.data.glossary import marked
 from nmt.data.protection import Protection
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
@@ -272,6 +273,7 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
         ("Mr. Smith of the U.S. Army pays 3.50 euros.", 1),
         ("the old cat sleeps . the dog barks .", 1),
         ("Version 2.0 Beta of example.org works", 1),
+        (f"We found it with {marked('Yahoo! Search')} today.", 1),
         ("", 1),
     ],
 )
@@ -312,8 +314,11 @@ def test_a_tag_goes_before_each_line_without_one() -> None:
     assert [each.text for each in typed] != [each.text for each in translator.translate(LINES)]
     with pytest.raises(ConfigError, match=r"decoding\.to: no training corpus has the tag '<x>'; the tags are: <bt>"):
         translator.translate("a", to="<x>")
-    forced = [list(force(model, tokenizers, [Pair(line, "a")], translator.device)) for line in (LINES[0], tagged[0])]
-    assert forced[0][0][1].log_probability == forced[1][0][1].log_probability
+    forced = [force(model, tokenizers, [Pair(line, "a")], translator.device) for line in (LINES[0], tagged[0])]
+    other = replace(tokenizers, to=None)
+    forced += [force(model, other, [Pair(LINES[0], "a")], translator.device, to=tag) for tag in ("<bt>", None)]
+    one, *same, without = (next(each)[1].log_probability for each in forced)
+    assert [one] * 2 == same and without != one
 
 
 def test_each_sign_names_its_lines() -> None:

@@ -70,7 +70,7 @@ def evaluate(
     print(format_scores(scored))
     print(format_rows(scored.rows, scoring.source_unit))
     if model is not None and links is not None:
-        scores["alignment"] = evaluation.score_alignment(model, links, device)
+        scores["alignment"] = evaluation.score_alignment(model, links, device, decoding.get("to"))
         print(format_error_rates(scores["alignment"]))
     if calibrate:
         say(f"written: {model}/confidence.json, {model}/confidence.png")

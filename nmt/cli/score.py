@@ -13,7 +13,7 @@ from nmt.cli.command import Command
 from nmt.cli.files import count_lines, open_outputs, require_attention, word_links, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
-from nmt.config.schema import Size
+from nmt.config.schema import Decoding, Size
 from nmt.data.corpus import Pair, aligned_pairs
 from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
@@ -28,6 +28,7 @@ def score(
     source: InputFile,
     target: InputFile,
     n_best: Size = 1,
+    to: str | None = None,
     output: OutputFile | None = None,
     pieces: OutputFile | None = None,
     alignments: OutputFile | None = None,
@@ -44,6 +45,7 @@ def score(
         source: raw source text, also as .gz or .xz
         target: raw translations, line by line
         n_best: translations of each line of the source
+        to: tag put before each source without one (default: decoding.to)
         output: numbers, a line for each pair (default: standard output)
         pieces: write source pieces, target pieces and the log-probability of each, one JSON object per pair
         alignments: write word alignments: i-j joins source word i and target word j, from 0
@@ -57,6 +59,7 @@ def score(
     require_attention([model], {"--alignments": alignments})
     config = load_run_config(model)
     data = config.data
+    ConfigError.raise_if_any(map(str, Decoding(to=to).unknown_tag(data.tags)))
     if reverse_model is not None:
         require_attention([reverse_model], {"--reverse-model": True})
         other = load_run_config(reverse_model).data
@@ -91,6 +94,7 @@ def score(
             place,
             max_source=limits.max_source,
             max_target=longest(limits.max_source, limits.max_length_factor),
+            to=to if path == model else None,
             keep_attention=alignments is not None,
             warn=warn,
         )

@@ -22,6 +22,7 @@ from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
 from nmt.data.protection import Protection
+from nmt.data.rough import readable
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.evaluation.figures.files import make_folder
@@ -99,13 +100,16 @@ def translate(
         make_folder(f"{pictures}/line")
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
     config = load_run_config(model[0])
+    protection = Protection(config.data.protect, config.data.tags)
     if glossary:
-        protection = Protection(config.data.protect, config.data.tags)
+        if config.data.rough is not None:  # terms are found in sources in capitals, too
+            lines = (tag + readable(text) for tag, text in map(protection.parted, lines))
         lines = with_terms(lines, Glossary(read_terms(glossary), protection=protection), glossary)
     run, calibration = RunDirectory(model[0]), None
     if confidence:
-        weights, beam_size = run.folder("best") / "model.safetensors", decoding.get("beam_size")
-        calibration = read_calibration(run.confidence, weights, beam_size or config.decoding.beam_size)
+        given = {key: value for key, value in decoding.items() if value is not None}
+        search = config.decoding.model_copy(update=given).model_dump(exclude={"batch_tokens"})
+        calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors", search)
     from nmt.search.greedy import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import translate_marked  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
@@ -115,7 +119,7 @@ def translate(
     if sampling_temperature is not None:
         sampling = Sampling(sampling_temperature, top_k, top_p, Sampling.seed if seed is None else seed)
         decoding = {"beam_size": 1, **decoding, "sampling": sampling}
-    search = translator.options(n_best=n_best, attention=any(drawn.values()), **decoding)
+    options = translator.options(n_best=n_best, attention=any(drawn.values()), **decoding)
     typed = input is None and sys.stdin.isatty()
     form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
@@ -123,11 +127,11 @@ def translate(
     origin["glossary"] = file_sha256(glossary) if glossary else None
     columns = {"scores": scores, "confidence": calibration}
     with ExitStack() as stack:
-        outputs, done = _open(forms, model, input, search, origin | columns, stack)
+        outputs, done = _open(forms, model, input, options, origin | columns, stack)
         watched = partial(
             translate_watched,
             translator,
-            options=search,
+            options=options,
             source=name,
             between=(" " if unit_of(config.data.target_language) == "words" else "") if paragraphs else None,
             typed=typed,
@@ -136,7 +140,7 @@ def translate(
             total=None if (count := count_lines(input)) is None or paragraphs else count - done,
         )
         read = islice(with_prompt(lines) if typed else lines, done, None)
-        translations = translate_marked(watched, read, name, done + 1) if markup else watched(read)
+        translations = translate_marked(watched, read, name, done + 1, protection) if markup else watched(read)
         for number, translation in enumerate(translations, done + 1):
             hypotheses = [*translation.hypotheses, *[MISSING] * (n_best - len(translation.hypotheses))]
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))

@@ -114,19 +114,17 @@ def encode(
     for place, (side, tokenizer) in enumerate(recipe.tokenizers.sides()):
         texts, read = [pair[place] for pair in pairs], [each.texts[place] for each in hidden]
         ids = tokenizer.encode(read, threads)
+        if side == "source":
+            ids = [recipe.tokenizers.tagged(row, recipe.tag) for row in ids]
         if recipe.links:
             spelled = (tokenizer.pieces(row, each.spans) for row, each in zip(ids, hidden, strict=True))
             places.append(list(map(piece_words, spelled, texts)))
-        if side == "source":
-            ids = [recipe.tokenizers.tagged(row, recipe.tag) for row in ids]
         columns |= {side: ids, f"{side}_text": read if recipe.rule else texts}
         facts[f"{side}_words"] = [len(text.split()) for text in texts]
         facts[f"{side}_pieces"] = [len(row) for row in ids]
         facts[f"{side}_unknown"] = [row.count(tokenizer.unk_id) for row in ids]
     if recipe.links:
-        rows = zip(links, columns["source"], *places, strict=True)
-        # a tag that was put before a text is part of no word
-        columns["links"] = [piece_links(each, [-1, *s][-len(row) :], t) for each, row, s, t in rows]
+        columns["links"] = list(map(piece_links, links, *places))
     facts["pair_hash"] = [text_hash("\n".join(pair)) for pair in pairs]
     facts["source_hash"] = [text_hash(pair.source) for pair in pairs]
     facts["spans_differ"] = [each.differ for each in hidden]
@@ -264,17 +262,17 @@ class TrainingSet(EncodedCorpus):
         return EncodedCorpus(table, drawn)
 
     def _sampled(self, epoch: int) -> pa.Table:
-        """The ids of an epoch, in a file without a name. Raises DataError if it cannot be written."""
+        """The ids of an epoch, in a temporary file. Raises DataError if it cannot be written."""
         schema, first = self._table.select(SIDES).schema, 0
         try:
-            with tempfile.NamedTemporaryFile() as file:  # mapped beyond its end
-                with pa.ipc.new_stream(file, schema) as writer:
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped beyond its end
+                path = Path(folder, "epoch")
+                with pa.ipc.new_stream(str(path), schema) as writer:
                     for batch in self._table.to_batches(max_chunksize=UNIT):
                         sides = [self._sampled_side(side, batch, first, epoch) for side in SIDES]
                         writer.write_batch(pa.record_batch(sides, schema))
                         first += len(batch)
-                file.flush()
-                return mapped(Path(file.name))
+                return mapped(path)
         except OSError as error:
             key = "data.rough" if self._rough else "tokenizer.dropout"
             remedy = f"let TMPDIR name a directory with space, or leave {key} out"

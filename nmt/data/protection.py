@@ -64,8 +64,8 @@ class Protection:
 
     def unknown_tag(self, text: str) -> str | None:
         """Return the word like <2fr> at the beginning of a text, if there are tags and it is none."""
-        found = re.match(r"\s*(<[^\s<>]+>)\s", text) if self.tags and not self.parted(text)[0] else None
-        return found and found[1]
+        found = re.match(r"\s*(<[^\s<>]+>)", text) if self.tags and not self.parted(text)[0] else None
+        return found[1] if found and found.end() - 1 not in self.inside(text) else None
 
     def inside(self, text: str) -> set[int]:
         """Return the places inside spans of a text, where it must not be split."""

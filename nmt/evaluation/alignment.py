@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.corpus import Pair, read_lines
-from nmt.data.links import Link, parse_links, piece_words, refuse_missing_words
+from nmt.data.links import NO_WORD, Link, parse_links, piece_words, refuse_missing_words
 from nmt.errors import DataError
 
 Weights = npt.NDArray[np.floating]
@@ -88,27 +88,27 @@ def word_weights(
     attention: Weights, source_pieces: Sequence[str], target_pieces: Sequence[str], source: str, target: str
 ) -> Weights:
     """Compute the attention between words, (J, I): :func:`labelled_weights` without the end symbols, so that rows sum
-    to less than one. A word that was cut off has no row or column."""
+    to less than one. A word that was cut off has no row or column, nor has a tag that is not part of the line."""
     joined = labelled_weights(attention, source_pieces, target_pieces, source, target)
     rows, columns = (
         len(labels) - (len(pieces) - len(without_end(pieces)))
         for labels, pieces in ((joined.target, target_pieces), (joined.source, source_pieces))
     )
-    return joined.weights[:rows, :columns]
+    return joined.weights[:rows, piece_words(source_pieces[:1], source).count(NO_WORD) : columns]
 
 
-def _labels(pieces: Sequence[str], text: str, words: bool) -> tuple[Weights, list[str]]:
+def _labels(pieces: Sequence[str], text: str, by_word: bool) -> tuple[Weights, list[str]]:
     """Return (pieces, labels), 1 where the piece is part of the label, and the labels: pieces, or words that the model
-    has read and the end symbol."""
-    if not words:
+    has read, between a tag that is not part of the line and the end symbol."""
+    if not by_word:
         return np.eye(len(pieces)), list(pieces)
     inner = without_end(pieces)
-    places = piece_words(inner, text)
-    count = max(places, default=-1) + 1
-    names = text.split(maxsplit=count)[:count]
+    words = piece_words(inner, text)
+    tags, count = words.count(NO_WORD), max(words, default=NO_WORD) + 1
+    names = [*pieces[:tags], *text.split(maxsplit=count)[:count]]
     whole = np.zeros((len(pieces), len(names) + len(pieces) - len(inner)))
     if names:
-        whole[np.arange(len(places)), places] = 1
+        whole[np.arange(len(words)), np.array(words) + tags] = 1
     whole[len(inner) :, len(names) :] = 1
     return whole, [*names, *pieces[len(inner) :]]
 

@@ -3,9 +3,9 @@
 N are the translations, with references, that a calibration is made of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,15 +65,16 @@ def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
     return Calibration(float(slope), float(weights[1] - slope * center))
 
 
-def read_calibration(path: Path, weights: Path, beam_size: int) -> Calibration:
-    """Read the calibration of a run with these best weights. Raises ConfigError if there is none for this beam."""
+def read_calibration(path: Path, weights: Path, search: Mapping[str, Any]) -> Calibration:
+    """Read the calibration of a run with these best weights. Raises ConfigError if there is none for this search."""
     found = read_json(path) if path.exists() else {}
     known = isinstance(found, dict) and found.get("weights") == digest(weights)
     if not known or not all(isinstance(found.get(name), float) for name in Calibration._fields):
         raise ConfigError(f"{path}: there is no calibration of the present weights; make it: nmt-evaluate --calibrate")
-    if found.get("beam_size") != beam_size:
-        wanted = f"--beam-size {found.get('beam_size')}, or calibrate again: nmt-evaluate --calibrate"
-        raise ConfigError(f"{path}: is of another beam than {beam_size}; use {wanted} --beam-size {beam_size}")
+    for key, value in search.items():
+        if (made := found.get(key)) != value:
+            remedy = "translate as then, or calibrate again with the same options: nmt-evaluate --calibrate"
+            raise ConfigError(f"{path}: was made with decoding.{key} {made}, not {value}; {remedy}")
     return Calibration(found["slope"], found["intercept"])
 
 

@@ -196,8 +196,11 @@ def described(run: Path, config: Config, changes: Mapping[str, Any]) -> dict[str
     return {"languages": languages, "search": search, "update": update}
 
 
-def score_alignment(run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto") -> dict[str, Any] | None:
-    """Score the attention of a run, forced to read the references, as word alignment; None without attention."""
+def score_alignment(
+    run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto", to: str | None = None
+) -> dict[str, Any] | None:
+    """Score the attention of a run, forced to read the references, as word alignment; None without attention. ``to``
+    replaces the tag of ``decoding.to``."""
     from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import word_attention  # noqa: PLC0415
@@ -206,7 +209,7 @@ def score_alignment(run: str | os.PathLike[str], gold: GoldPairs, device: str = 
     loaded = load_run(Path(run), place)
     if not loaded.model.attends:
         return None
-    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place))
+    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place, to))
 
 
 def evaluate(

@@ -73,6 +73,8 @@ def growing(
         for file in files:
             file.flush()
             os.fsync(file.fileno())
+            if os.name == "nt":  # renames no open file
+                file.close()
         for aside, path in zip(partial, paths, strict=True):
             aside.replace(path)
         record.unlink()

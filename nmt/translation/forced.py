@@ -62,13 +62,15 @@ def force(
     max_source: int = 1000,
     max_target: int = 1000,
     batch_tokens: int = BATCH_TOKENS,
+    to: str | None = None,
     keep_attention: bool = True,
     warn: WarnOfSide = silent,
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
     A blank side is the end symbol alone. Of a source ``max_source`` pieces are read, which the end symbol follows, of a
-    translation likewise ``max_target``; ``warn`` is called for each side that is cut off. With ``keep_attention`` the
+    translation likewise ``max_target``; ``warn`` is called for each side that is cut off. ``to`` replaces the tag of
+    ``decoding.to``. With ``keep_attention`` the
     attention is returned, if the network has any.
     """
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
@@ -78,7 +80,7 @@ def force(
         source_texts, target_texts = zip(*(each.texts for each in hidden), strict=True)
         read_ids = _encoded("source", tokenizers.source, source_texts, max_source, first, warn)
         written_ids = _encoded("target", tokenizers.target, target_texts, max_target, first, warn)
-        sources = [np.array(tokenizers.tagged(ids, tokenizers.to), np.int32) for ids in read_ids]
+        sources = [np.array(tokenizers.tagged(ids, to or tokenizers.to), np.int32) for ids in read_ids]
         targets = [np.array(ids, np.int32) for ids in written_ids]
         source_lengths, target_lengths = (np.array([len(ids) for ids in each], np.int32) for each in (sources, targets))
         plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
@@ -130,11 +132,11 @@ def _read(
 
 
 def word_attention(
-    network: Network, tokenizers: Tokenizers, pairs: Iterable[Pair], device: torch.device
+    network: Network, tokenizers: Tokenizers, pairs: Iterable[Pair], device: torch.device, to: str | None = None
 ) -> list[Weights]:
     """Return the attention between the words of each pair, (J, I), while the network, which attends, reads it."""
     weights = []
-    for pair, each in force(network, tokenizers, pairs, device):
+    for pair, each in force(network, tokenizers, pairs, device, to=to):
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     return weights

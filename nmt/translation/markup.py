@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import tee
+from itertools import starmap, tee
 
 import numpy as np
 
-from nmt.data.protection import ATTRIBUTES
+from nmt.data.protection import ATTRIBUTES, Protection
 from nmt.errors import DataError
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.translation.results import TranslatedHypothesis, Translation
@@ -29,18 +29,19 @@ class Element:
     closing: str = ""
 
 
-def without_tags(line: str, place: str = "") -> tuple[str, list[Element]]:
-    """Take the tags out of a line; return the text, and the elements in the order of their beginnings.
+def without_tags(line: str, place: str = "", first: int = 0) -> tuple[str, list[Element]]:
+    """Take the tags out of a line, from character ``first`` on; return the text, and the elements in the order of their
+    beginnings.
 
     Raises DataError, beginning with ``place``, for tags that overlap, or that nothing opens or closes.
     """
     text, elements, opened, read = "", list[Element](), [("", -1)], 0
-    for tag in TAG.finditer(line):
+    for tag in TAG.finditer(line, first):
         text, read = text + line[read : tag.start()], tag.end()
         name, number = opened[-1]
         if not tag[1]:
             elements.append(Element(number, tag[0], len(text), len(text)))
-            opened += [] if tag[3] or tag[2] in ALONE else [(tag[2], len(elements) - 1)]
+            opened += [] if tag[3] or tag[2].casefold() in ALONE else [(tag[2], len(elements) - 1)]
         elif name.casefold() == tag[2].casefold():
             elements[number].closing, elements[number].end = tag[0], len(text)
             opened.pop()
@@ -115,12 +116,20 @@ def marked(translation: Translation, elements: Sequence[Element]) -> Translation
 
 
 def translate_marked(
-    translate: Callable[[Iterator[str]], Iterator[Translation]], lines: Iterable[str], source: str, first: int = 1
+    translate: Callable[[Iterator[str]], Iterator[Translation]],
+    lines: Iterable[str],
+    source: str,
+    first: int = 1,
+    protection: Protection | None = None,
 ) -> Iterator[Translation]:
-    """Translate lines with markup by ``translate``, which keeps the attention.
+    """Translate lines with markup by ``translate``, which keeps the attention. A tag that ``protection`` knows stays.
 
     Raises DataError as :func:`without_tags` does, beginning with ``source`` and the line number from ``first`` on.
     """
-    parsed = (without_tags(line, f"{source}:{number}: ") for number, line in enumerate(lines, first))
-    texts, elements = tee(parsed)
+
+    def parsed(number: int, line: str) -> tuple[str, list[Element]]:
+        _, behind = protection.parted(line) if protection else ("", line)
+        return without_tags(line, f"{source}:{number}: ", len(line) - len(behind))
+
+    texts, elements = tee(starmap(parsed, enumerate(lines, first)))
     return map(marked, translate(text for text, _ in texts), (each for _, each in elements))

@@ -12,7 +12,9 @@ from itertools import pairwise, tee
 
 import torch
 
+from nmt.data.links import NO_WORD, piece_words
 from nmt.data.protection import Protection
+from nmt.data.rough import TERM
 from nmt.errors import NmtWarning
 from nmt.evaluation.alignment import without_end
 from nmt.messages import UNSEEN, progress_bar
@@ -39,9 +41,10 @@ TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 
 def sentences(line: str, protection: Protection) -> list[str]:
-    """Split a line outside spans into sentences, each with the white space behind it and the tag of the line."""
+    """Split a line, outside spans and terms, into sentences, each with the white space behind it and the line's tag."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
-    ends = sorted(found - protection.inside(line))
+    terms = {place for term in TERM.finditer(line) for place in range(*term.span())}
+    ends = sorted(found - protection.inside(line) - terms)
     tag, _ = protection.parted(line)
     return [(f"{tag} " if begin and tag else "") + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
 
@@ -53,10 +56,11 @@ def joined(line: str, parts: Sequence[str], translations: Sequence[Translation],
         gap = part[len(part.rstrip()) :]
         text += each.text + (between if gap in ("", " ") and number < len(parts) else gap)
         source, target = without_end(each.source_pieces), without_end(each.pieces)
-        read += source
+        tags = piece_words(source[:1], line if number == 1 else "").count(NO_WORD)  # each sentence has the tag
+        read += source[tags:]
         written += target
         if each.attention is not None:
-            blocks.append(torch.from_numpy(each.attention)[: len(target), : len(source)])
+            blocks.append(torch.from_numpy(each.attention)[: len(target), tags : len(source)])
     attention = torch.block_diag(*blocks).numpy() if blocks else None
     log_probability = sum(each.hypotheses[0].log_probability for each in translations)
     score = sum(each.score for each in translations)

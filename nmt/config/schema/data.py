@@ -1,5 +1,6 @@
 """The sections ``data`` and ``tokenizer``."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,8 +13,8 @@ Span = Literal["braces", "email", "number", "tag", "url"]
 
 
 def _a_piece(tag: str) -> str:
-    if tag in SPECIAL or "▁" in tag or tag.split() != [tag]:
-        raise ValueError(f"'{tag}' cannot be a piece of its own; must be one word, such as <bt>")
+    if tag in SPECIAL or not re.fullmatch(r"<[^<>▁\s]+>", tag):
+        raise ValueError(f"'{tag}' cannot be a piece of its own; must be one word in brackets, such as <bt>")
     return tag
 
 
