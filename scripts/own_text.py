@@ -31,7 +31,7 @@ from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.data.corpus import Pair, read_lines, read_pairs
 from nmt.data.glossary import Glossary
-from nmt.data.rough import CHANGES, mistyped
+from nmt.data.rough import capitalized, mistyped
 from nmt.evaluation.alignment import parse_gold, read_gold, score_alignments, symmetrized
 from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
 from nmt.evaluation.metrics import bleu_of, sentence_scores
@@ -96,7 +96,7 @@ def measure(
       nmt-train --config configs/demo.yaml --output runs/protected
         --set 'data.protect=[url, email, braces, tag, number]' training.updates=2400
       nmt-experiment --config configs/experiments/rough.yaml --only plain:1
-      nmt-experiment --config configs/experiments/rough.yaml --only longer rough more-typos
+      nmt-experiment --config configs/experiments/rough.yaml --only longer rough
       python scripts/own_text.py --rough runs/rough --json docs/figures/own_text.json
       nmt-evaluate --model runs/rough/plain/seed-1 --calibrate --source data/downloads/multi30k/val.en
         --reference data/downloads/multi30k/val.de
@@ -319,7 +319,7 @@ def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
         words = Random(seed).sample(sorted({*re.findall(r"[^\W\d_]+", text.read())}), lines)
     random = Random(seed)
     changed = {"clean": sources, "5% typos": [mistyped(text, random, 0.05) for text in sources]}
-    changed |= {name: [CHANGES[name](text, random) for text in sources] for name in ("title", "stop")}
+    changed["title"] = [capitalized(text) for text in sources]
     changed["capitals"] = [text.upper() for text in sources]
     found = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
     for run in sorted(folder.glob("*/seed-*")):
