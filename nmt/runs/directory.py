@@ -163,12 +163,10 @@ def existing_run_error(run: RunDirectory) -> ConfigError:
 
 # --- the configuration in the manifest, and changes of it -------------------------------------------------------------
 
+ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
+"""Dotted keys that say where and how fast a run is made, not what it is."""
 WITHOUT_EFFECT = (
-    "output",
-    "device",
-    "threads",
-    "kernels",
-    "data.cache",
+    *ELSEWHERE,
     "training.save_every",
     "training.log_every",
     "training.timeout",
@@ -182,18 +180,11 @@ threads or translation batch changes the order of additions. The other keys of `
 whose BLEU decides which checkpoint is best."""
 LENGTH = ("training.updates", "training.accumulation", "training.validation.patience")
 """Those that a longer run, or one of another number of processes, may change."""
-COURSE = (
-    "training.optimizer.learning_rate",
-    "training.schedule",
-    "training.batch_tokens",
-    "model.dropout",
-    "model.encoder.dropout",
-    "model.decoder.dropout",
-)
+DROPOUT = ("model.dropout", "model.encoder.dropout", "model.decoder.dropout")
+COURSE = ("training.optimizer.learning_rate", "training.schedule", "training.batch_tokens", *DROPOUT)
 """Those that a person may change in the course of training."""
-PARTS = ("", "encoder.", "decoder.")
 TAKEN_OVER = ("tokenizer", "model", "data.reverse_source", "data.protect")
-OWN = ("tokenizer.dropout", "model.attention", "model.initialization", *(f"model.{part}dropout" for part in PARTS))
+OWN = ("tokenizer.dropout", "model.attention", "model.initialization", *DROPOUT)
 """Keys, or sections of them, that must be those of the other run, and those in them that need not be."""
 
 

@@ -26,12 +26,10 @@ from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
 from nmt.pages.report.rendering import Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
-from nmt.runs.directory import RunDirectory, flat
+from nmt.runs.directory import ELSEWHERE, RunDirectory, flat
 from nmt.runs.loading import load_run
 from nmt.runs.log import best_validation, last_progress, read_film, read_metrics, updates_of_best
 
-ELSEWHERE = ("output", "device", "threads", "kernels", "data.cache")
-"""Keys that say where and how fast a run is made, not what it is."""
 MOST_SAMPLES = 24
 """Validations whose samples are shown, beside the last one."""
 LEVEL = 0.05
