@@ -59,9 +59,7 @@ class State(Record):
     def select(self, rows: Tensor) -> Self:
         """Reorder or drop rows; the Q neighbours that become a group must come from one sentence."""
         sentences = rows[:: self.width] // self.width
-        unmoved = sentences.size(0) == self.memory.summary.size(0) and bool(
-            (sentences == torch.arange(sentences.size(0), device=rows.device)).all()
-        )
+        unmoved = torch.equal(sentences, torch.arange(len(self.memory.summary), device=rows.device))
         return self._replaced(
             lambda tensor: tensor.index_select(0, rows),
             lambda record: record.select(rows),
