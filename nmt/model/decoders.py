@@ -31,10 +31,7 @@ class Decoder(nn.Module, ABC):
     """O."""
 
     def with_positions(self, embedded: Tensor, first: int) -> Tensor:
-        """Place embeddings at the positions from ``first`` on, before their dropout: (R, T, E) -> (R, T, E).
-
-        A recurrent decoder need not.
-        """
+        """Place embeddings, if need be, at the positions from ``first`` on, before dropout: (R, T, E) -> (R, T, E)."""
         return embedded
 
     @abstractmethod
@@ -292,7 +289,8 @@ class LuongDecoder(RecurrentDecoder):
         """Compute all states first, then all contexts at once; with input feeding, step by step."""
         assert isinstance(state, RecurrentState)
         if self.feeding_gates is None:
-            return self.attend_at_once(self.outputs(embedded, state), state)
+            states = self.cell.unroll(self.embedding_gates(embedded), state.hidden)
+            return self.attend_at_once(self.upper_layers_at_once(states, state), state)
         readouts, alphas = [], []
         following: State = state
         for gates in self.embedding_gates(embedded).unbind(1):
@@ -300,10 +298,6 @@ class LuongDecoder(RecurrentDecoder):
             readouts.append(readout)
             alphas.append(weights)
         return torch.stack(readouts, 1), stacked(alphas)
-
-    def outputs(self, embedded: Tensor, start: RecurrentState) -> Tensor:
-        """Compute the outputs of all positions before any context: (B, T, E) -> (B, T, H)."""
-        return self.upper_layers_at_once(self.cell.unroll(self.embedding_gates(embedded), start.hidden), start)
 
     def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
         """Read the memory for all target positions: outputs (B, T, H) -> readouts (B, T, O), weights or None."""
