@@ -39,7 +39,6 @@ def transposed(weight: Tensor) -> Tensor:
 
 # --- int8 -------------------------------------------------------------------------------------------------------------
 
-
 LARGEST = 127
 """Largest absolute value of the integers."""
 ZERO = 128
@@ -47,10 +46,7 @@ ZERO = 128
 
 
 def multiplies_int8() -> bool:
-    """Whether the processor sums int8 products in 32 bits (VNNI), and oneDNN has a layer for it.
-
-    Older processors sum pairs of them in 16 bits, which overflow.
-    """
+    """Whether the processor sums int8 products in 32 bits (VNNI; 16 would overflow), and oneDNN has a layer for it."""
     capabilities = torch.cpu.get_capabilities()
     return hasattr(torch.ops.onednn, "qlinear_pointwise") and bool(
         capabilities.get("avx512_vnni") or capabilities.get("avx_vnni")

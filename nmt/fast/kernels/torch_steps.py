@@ -73,7 +73,6 @@ class GruSteps(Steps):
         self.candidate = initial.new_empty(steps, *initial.shape)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """From gates (..., 3H, B); overwrites the latter."""
         both = 2 * self.states.size(-2)
         gates = self.gates[t]
         recurrent_gates[..., :both, :] += input_gates[..., :both, :]
@@ -131,7 +130,6 @@ class LstmSteps(Steps):
         self.squashed = initial.new_empty(steps, *directions, both // 2, sentences)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """From gates (..., 4H, B); overwrites the recurrent ones."""
         recurrent_gates += input_gates
         gates = self.gates[t].copy_(recurrent_gates)
         i, f, g, o = gates.chunk(4, -2)

@@ -182,7 +182,6 @@ class GruSteps(plain.GruSteps):
         self.programs = (triton.cdiv(self.count, ELEMENTS),)
 
     def advance(self, t: int, input_gates: Tensor, recurrent_gates: Tensor) -> Tensor:
-        """s_{t+1}, low, from gates (..., 3H, B)."""
         low = self.states.new_empty(self.states.shape[1:], dtype=self.low)
         _advance[self.programs](
             input_gates.contiguous(),
