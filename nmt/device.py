@@ -57,10 +57,7 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 
 def precision_of(name: str, device: torch.device) -> torch.dtype:
-    """Return the type of matrix products: ``fp32``, ``bf16`` or ``int8``.
-
-    Raises ConfigError for another name, and for int8 on a GPU.
-    """
+    """Return the type of matrix products by its name. Raises ConfigError for another name, and for int8 on a GPU."""
     if name not in FORMATS:
         problem = f"precision: {name!r} is not one of {', '.join(FORMATS)}"
         raise ConfigError("; ".join([problem, *nearest(name, FORMATS)]))

@@ -52,7 +52,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def step(self, what: str, total: float | None, unit: str, done: float) -> Iterator[Step]:
-        """Show a step; see :func:`nmt.messages.step`."""
+        """Show a step; see :func:`nmt.messages.progress_bar`."""
         if self.quiet:
             yield Step()
             return

@@ -103,10 +103,7 @@ def pad(rows: Sequence[Ids], fill: int) -> tuple[Tensor, Tensor]:
 
 
 def pad_source(sources: Sequence[Sequence[int] | Ids], specials: Specials) -> tuple[Tensor, Tensor]:
-    """Append EOS to rows of source ids, put them in the network's order and pad them.
-
-    -> (B, S) int64, and the lengths with EOS (B,).
-    """
+    """Append EOS to source ids, put them in the network's order and pad: -> (B, S) int64, lengths with EOS (B,)."""
     ended = [np.append(np.asarray(row, np.int32), specials.source_eos) for row in sources]
     padded, mask = pad([row[specials.order(len(row))] for row in ended], specials.source_pad)
     return padded, mask.sum(1)

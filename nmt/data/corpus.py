@@ -228,10 +228,8 @@ OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def decode_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Decode the lines of a byte stream, each as soon as it arrives.
-
-    Raises DataError with ``name`` and the line number if the bytes are not UTF-8.
-    """
+    """Decode the lines of a byte stream, each as soon as it arrives. Raises DataError with ``name`` and the line number
+    if the bytes are not UTF-8."""
     for number, raw in enumerate(stream, 1):
         if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise DataError(f"{name}:1: UTF-16 instead of UTF-8; re-encode the file with: iconv -f UTF-16 -t UTF-8")

@@ -248,10 +248,7 @@ def try_cache(data: Data) -> None:
 
 
 def cache_folder(named: str | None) -> Path:
-    """The directory of the cache; ``named`` is ``data.cache`` of a configuration.
-
-    Raises DataError if there is no home directory.
-    """
+    """The directory of the cache; ``named`` is ``data.cache``, or None. Raises DataError without a home directory."""
     try:
         return Path(named or os.environ.get("NMT_CACHE") or "~/.cache/nmt").expanduser()
     except RuntimeError as error:

@@ -175,10 +175,8 @@ class Tokenizers:
     """Whether a source in capitals is read as a sentence."""
 
     def used_as(self, config: schema.Config) -> Self:
-        """The same models with the options that no model file has.
-
-        Raises DataError for models without the pieces that ``data.protect`` or ``data.glossary`` needs.
-        """
+        """The same models with the options that no model file has. Raises DataError for models without the pieces that
+        ``data.protect`` or ``data.glossary`` needs."""
         data = config.data
         for side, tokenizer in self.sides() if data.protect else ():
             if not {*PLACEHOLDERS, MARK} <= tokenizer.scores().keys():

@@ -136,10 +136,7 @@ class Gold:
 
 
 def parse_gold(line: str, place: str, *, first: int = 0) -> Gold:
-    """Parse links such as ``1-2 2p3``: ``i-j`` is sure, ``ipj`` is possible; words are counted from ``first``.
-
-    Raises DataError, which names ``place``, for any other text.
-    """
+    """Parse the links of a line; arguments and errors as of :func:`~nmt.data.links.parse_links`."""
     links = list(parse_links(line, place, first=first))
     return Gold(frozenset(link for link, sure in links if sure), frozenset(link for link, _ in links))
 

@@ -232,11 +232,8 @@ def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet
 
 
 def readable_tests(plan: Plan, say: Say) -> Plan:
-    """Return the plan without optional test sets that are missing.
-
-    Raises DataError, before hours of training, for files that could not be read after them, and for systems or lengths
-    that could not be compared.
-    """
+    """Return the plan without optional test sets that are missing. Raises DataError, before hours of training, for
+    files that could not be read after them, and for systems or lengths that could not be compared."""
     configs = {f"{run.label}={run.path}": run.config for run in plan.runs}
     tests, problems = dict[str, TestSet](), list[str]()
     for name, test in plan.tests.items():

@@ -121,10 +121,8 @@ def remaining_runs(plan: Plan, say: Say) -> dict[str, Flags]:
 
 
 def remaining(run: Run) -> tuple[Flags | None, str]:
-    """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people.
-
-    Raises ConfigError for a run of another experiment.
-    """
+    """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people. Raises
+    ConfigError for a run of another experiment."""
     trained = RunDirectory(run.path)
     if not trained.exists:
         return (), "new"

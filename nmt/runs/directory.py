@@ -93,10 +93,7 @@ class RunDirectory(Checkpoints):
     @contextmanager
     def locked(self, say: Callable[[str], None]) -> Iterator[None]:
         """Hold the directory, which is made if necessary, against other training processes; only warn where the file
-        system has no locks for directories.
-
-        Raises ConfigError if another process holds the directory.
-        """
+        system has no locks for directories. Raises ConfigError if another process holds it."""
         self.path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             try:

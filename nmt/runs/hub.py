@@ -22,9 +22,7 @@ FILES = ("config.yaml", "manifest.json", "data_report.json", "confidence.json", 
 
 def local(run: str) -> str:
     """Return the directory of a run; ``hf:OWNER/NAME`` or ``hf:OWNER/NAME@REVISION`` is downloaded into the cache.
-
-    Raises CheckpointError if that fails.
-    """
+    Raises CheckpointError if that fails."""
     if not run.startswith(PREFIX):
         return run
     from huggingface_hub import snapshot_download  # noqa: PLC0415  (slow to import)

@@ -33,11 +33,8 @@ class LoadedRun:
 
 
 def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -> LoadedRun:
-    """Load the model of a run directory.
-
-    The run may be untrusted: nothing in it is executed, and no file outside it is opened.
-    Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted.
-    """
+    """Load the model of a run directory, which may be untrusted: nothing in it is executed, no file outside it opened.
+    Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted."""
     run = RunDirectory(path)
     run.refuse_links()
     try:

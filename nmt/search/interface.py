@@ -38,10 +38,8 @@ class Searchable(ABC, Generic[S]):
 
     @abstractmethod
     def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
-        """Take one step: previous (R,) -> log-probabilities (R, V), the next state, attention (R, S) or None.
-
-        The search may write into the log-probabilities.
-        """
+        """Take one step: previous (R,) -> log-probabilities (R, V), into which the search may write, the next state,
+        attention (R, S) or None."""
 
     def searching(self) -> AbstractContextManager[object]:
         """Return the context in which the methods above are to be called; an ensemble enters those of its members."""
@@ -109,9 +107,8 @@ class Limits:
     forbidden: tuple[int, ...]
     """Ids that are never emitted."""
     max_lengths: Tensor
-    """(B,) long, at least 1, on the model's device: the most tokens of each sentence's hypotheses, EOS counted.
-
-    One a sentence, so that a result never depends on the neighbours."""
+    """(B,) long, at least 1, on the model's device: the most tokens of each sentence's hypotheses, EOS counted. One a
+    sentence, so that a result never depends on the neighbours."""
 
     @property
     def sentences(self) -> int:

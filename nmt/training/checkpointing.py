@@ -243,9 +243,7 @@ def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], 
 
 def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     """Whether a run that has come as far as ``progress`` is trained, averaged, and scored as ``config`` wants it.
-
-    Raises FileError for a manifest that cannot be read.
-    """
+    Raises FileError for a manifest that cannot be read."""
     if not progress.finished(config.training) or not run.has("best"):
         return False
     changes = directory.changes_to(directory.read_manifest(run), config)

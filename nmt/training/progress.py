@@ -60,10 +60,7 @@ class ValidationResult:
 
     def merit(self, metric: str) -> tuple[float, float]:
         """Return the scores of a metric and of the loss, which decides between equals, as numbers that are higher for
-        a better model.
-
-        Raises ConfigError for a metric that this run does not measure.
-        """
+        a better model. Raises ConfigError for a metric that this run does not measure."""
         if metric not in self.scores:
             measured = f"it measures {', '.join(self.scores)}, for which compute returns a number"
             raise ConfigError(f"training.validation.metric: this run does not measure {metric}; {measured}")

@@ -135,10 +135,8 @@ def lines_for(rows: int, device: torch.device) -> int:
 
 @contextmanager
 def side_by_side(device: torch.device, tasks: int) -> Iterator[Map]:
-    """Return a ``map`` for independent tasks.
-
-    On a CPU each of PyTorch's threads takes a task of its own, which wastes less than sharing every small operation.
-    """
+    """Return a ``map`` for independent tasks. On a CPU each of PyTorch's threads takes a task of its own, which wastes
+    less than sharing every small operation."""
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1 or tasks < 2:
         yield map

@@ -15,10 +15,8 @@ KINDS = (".png", ".svg", ".json", ".csv")
 
 
 def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
-    """Write a file ``stem`` + ending for each ending, each of them whole or not at all; return the paths.
-
-    A missing directory is made. Raises DataError if they cannot be written.
-    """
+    """Write a file ``stem`` + ending for each ending, each whole or not at all, into a directory that is made if it is
+    missing; return the paths. Raises DataError if they cannot be written."""
     make_folder(stem)
     files = {Path(f"{stem}{ending}"): content for ending, content in contents.items()}
     for path, content in files.items():
@@ -34,10 +32,7 @@ def stem_of(name: str) -> str:
 
 
 def make_folder(stem: str | Path) -> None:
-    """Make the directory of a figure's files.
-
-    Raises DataError if that fails, if no file can be written there, and if ``stem`` is a directory.
-    """
+    """Make the directory of a figure's files. Raises DataError if none can be written there, or ``stem`` is one."""
     if str(stem).endswith("/") or Path(stem).is_dir():
         name = str(stem) or "an empty name"
         raise DataError(f"{name}: is a directory; give the beginning of the file names, for example {Path(stem)}/curve")

@@ -37,10 +37,8 @@ LEVEL = 0.05
 
 
 def make_report(collected: Collected, sentences: int, device: torch.device, command: str, say: Say) -> Report:
-    """Measure every system on the whole test set, choose ``sentences`` of it, and let every system read these.
-
-    Raises CheckpointError for a run that cannot be loaded.
-    """
+    """Measure every system on the whole test set, choose ``sentences`` of it, and let every system read these. Raises
+    CheckpointError for a run that cannot be loaded."""
     systems, data = collected.systems, collected.systems[0].config.data
     measured = []
     for system in systems:

@@ -64,10 +64,7 @@ class Measured:
 
 
 def measure(name: str, run: LoadedRun, collected: Collected, device: torch.device) -> Measured:
-    """Translate the test set with the run's own decoding options, and score it; force the references for the reasons.
-
-    ``name`` is that of the system.
-    """
+    """Translate the test set with the run's own decoding options and score it; force the references for the reasons."""
     translator = Translator.of([run], device, torch.float32)
     options = translator.options()
     with progress_bar(f"{name}: translating", len(collected.sources), "sentences") as progress:

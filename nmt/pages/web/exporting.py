@@ -28,11 +28,8 @@ SMALL = 1_000_000
 
 
 def export_web(run: str | Path, output: Path) -> None:
-    """Write the engine, the weights, the tokenizers and a page that uses them.
-
-    Raises CheckpointError for a run that cannot be used, ConfigError for a network or a tokenizer that the engine does
-    not run.
-    """
+    """Write the engine, the weights, the tokenizers and a page that uses them. Raises CheckpointError for a run that
+    cannot be used, ConfigError for a network or a tokenizer that the engine does not run."""
     parts = exported(load_run(run, torch.device("cpu")))
     output.mkdir(parents=True, exist_ok=True)
     for name, content in parts.items():
@@ -48,8 +45,7 @@ def exported(run: LoadedRun, translations: Sequence[Translation] | None = None) 
     """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
 
     Weights are rounded; with ``translations`` by the run, so that the log-probabilities of such ones change little: see
-    :func:`nmt.pages.web.rounding.rounded`.
-    Raises ConfigError for a network or a tokenizer that the engine does not run.
+    :func:`nmt.pages.web.rounding.rounded`. Raises ConfigError for a network or tokenizer that the engine does not run.
     """
     refuse_unknown_parts(run.config.model)
     refuse_unknown_pieces(run.tokenizers)
