@@ -248,6 +248,14 @@ def test_what_a_mix_cannot_be(tmp_path: Path, change: str) -> None:
         load_config(tmp_path / "run.yaml", [f"data.{change}"])
 
 
+def test_a_tag_of_validation_that_was_not_trained_is_named(tmp_path: Path) -> None:
+    chosen, said = mixed(tmp_path, {"europarl": 1.0, "back": 0.5}), list[str]()
+    path = tmp_path / "validation.low"
+    path.write_text(f"<2es> {path.read_text()}")
+    prepare(chosen, said.append)
+    assert "data.validation: a source begins with <2es>, which was not trained; the tags are: <bt>" in said
+
+
 def test_a_run_of_a_mix_stopped_and_resumed_is_never_stopped(tmp_path: Path) -> None:
     """Sampled segmentations, a tag, a part of one corpus, several times the other; and all that training keeps
     between updates. The stop is in the middle of an epoch, between two progress lines and between two validations."""

@@ -94,8 +94,13 @@ def test_a_span_that_is_due_is_a_word_of_its_own() -> None:
 def test_a_tag_that_was_not_trained_is_named() -> None:
     lines, said = ["<bt> a", "<b>a", "<2es>a"], r"line 3: begins with <2es>, which was not trained; the tags are: <bt>"
     with pytest.warns(NmtWarning, match=said) as warned:
-        translator_of(network(tokenizers=HIDING), HIDING).translate(lines)
+        translator = translator_of(model := network(tokenizers=HIDING), HIDING)
+        translator.translate(lines)
     assert len(warned) == 1
+    problems: list[tuple[str, int, str]] = []
+    pairs = [Pair(line, "a") for line in lines]
+    list(force(model, HIDING, pairs, translator.device, warn=lambda *each: problems.append(each)))
+    assert [("source", 3, said.removeprefix("line 3: "))] == problems
 
 
 def test_a_tag_stays_before_a_source_in_capitals() -> None:

@@ -39,7 +39,7 @@ def export(
         web: for browsers and Node; recurrent networks without data.protect only
         ctranslate2: for CTranslate2; Transformers without data.protect only
         argos: for Argos Translate and LibreTranslate; Transformers with a shared tokenizer only
-        onnx: for ONNX Runtime; recurrent networks without data.protect only
+        onnx: for ONNX Runtime; recurrent networks without data.protect or tags only
         hub: for the Hugging Face hub
 
     examples:

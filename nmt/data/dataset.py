@@ -77,6 +77,9 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
         for name, table in tables.items()
         if name != "train"
     }
+    for name, split in pairs.items():
+        if unknown := next(filter(None, (tokenizers.protection.unknown_tag(pair.source) for pair in split)), None):
+            say(Caution(f"data.{name}: a source {unknown}"))
     validation, test = pairs["validation"], pairs.get("test", [])
     return PreparedData(tokenizers, train, EncodedCorpus(tables["validation"]), validation, test, report, _key(digests))
 

@@ -63,9 +63,11 @@ class Protection:
         return tag, begin.removeprefix(tag) if tag else text
 
     def unknown_tag(self, text: str) -> str | None:
-        """Return the word like <2fr> at the beginning of a text, if there are tags and it is none."""
+        """Say what is wrong if there are tags, and a text begins with a word like <2fr> that is none."""
         found = re.match(r"\s*(<[^\s<>]+>)", text) if self.tags and not self.parted(text)[0] else None
-        return found[1] if found and found.end() - 1 not in self.inside(text) else None
+        if found is None or found.end() - 1 in self.inside(text):
+            return None
+        return f"begins with {found[1]}, which was not trained; the tags are: {', '.join(self.tags)}"
 
     def inside(self, text: str) -> set[int]:
         """Return the places inside spans of a text, where it must not be split."""

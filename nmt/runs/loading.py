@@ -97,5 +97,6 @@ def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
         column = 0 if name in both else 1 if name in found else 2
         counts.setdefault(part, [0, 0, 0])[column] += tensor.numel()
     rows = [[part, *(f"{count:,}" for count in each)] for part, each in counts.items()]
+    say(f"starting from the best checkpoint of {path}, with its tokenizer; learning rate and schedule begin anew")
     say(aligned([["weights", "loaded", "left out", "new"], *rows]))
     return {"run": path, "model_sha256": digest(file)}

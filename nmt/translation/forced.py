@@ -69,12 +69,16 @@ def force(
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
     A blank side is the end symbol alone. Of a source ``max_source`` pieces are read, which the end symbol follows, of a
-    translation likewise ``max_target``; ``warn`` is called for each side that is cut off. ``to`` replaces the tag of
+    translation likewise ``max_target``; ``warn`` is called for each side that is cut off, and for
+    a source that begins with a tag that was not trained. ``to`` replaces the tag of
     ``decoding.to``. With ``keep_attention`` the attention is returned, if the network has any.
     """
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
+        for number, pair in enumerate(window, first):
+            if unknown := tokenizers.protection.unknown_tag(pair.source):
+                warn("source", number, unknown)
         hidden = [tokenizers.hide(*pair) for pair in window]
         source_texts, target_texts = zip(*(each.texts for each in hidden), strict=True)
         read_ids = _encoded("source", tokenizers.source, source_texts, max_source, first, warn)

@@ -193,8 +193,7 @@ class Translator:
             if cut:
                 warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if unknown := self.tokenizers.protection.unknown_tag(text[number - first]):
-                known = ", ".join(self.tokenizers.protection.tags)
-                warn(number, f"begins with {unknown}, which was not trained; the tags are: {known}")
+                warn(number, unknown)
             if ids:
                 ids = self.tokenizers.tagged(ids, options.to)  # noqa: PLW2901
                 lines.append(Line(number, ids, hidden[number - first].spans))
