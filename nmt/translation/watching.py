@@ -43,7 +43,7 @@ TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 def sentences(line: str, protection: Protection) -> list[str]:
     """Split a line, outside spans and terms, into sentences, each with the white space behind it and the line's tag."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
-    terms = {place for term in TERM.finditer(line) for place in range(*term.span())}
+    terms = {place for term in TERM.finditer(line) for place in range(term.start() + 1, term.end())}
     ends = sorted(found - protection.inside(line) - terms)
     tag, _ = protection.parted(line)
     return [(f"{tag} " if begin and tag else "") + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
