@@ -17,7 +17,7 @@ Link = tuple[int, int]
 UNKNOWN = "<unk>"
 """SentencePiece's unknown symbol."""
 NO_WORD = -1
-"""In place of a word, for the piece of a tag that is not part of the line."""
+"""In place of a word, for the piece of an added tag."""
 
 
 def parse_links(line: str, place: str, *, first: int = 0) -> Iterator[tuple[Link, bool]]:
@@ -67,15 +67,19 @@ def piece_links(links: set[Link], source_words: Sequence[int], target_words: Seq
     return [piece for link in pieces for piece in link]
 
 
+def added_tag(pieces: Sequence[str], text: str) -> bool:
+    """Whether the first piece is a tag, such as ``<2fr>``, that the text does not begin with."""
+    tag = re.fullmatch(r"<[^<>▁]+>", pieces[0]) if pieces and pieces[0] != UNKNOWN else None
+    return tag is not None and not text.lstrip().startswith(tag[0])
+
+
 def piece_words(pieces: Sequence[str], text: str) -> list[int]:
     """Return for each piece the index of its whitespace word in ``text``.
 
     The tokenizer's normalization may split or join words of the raw text, and a long line may have been cut off. Then
-    equal words are matched in order, and the words between them in proportion. A first piece such as ``<2fr>`` that the
-    text does not begin with is a tag of another origin: ``NO_WORD``.
+    equal words are matched in order, and the words between them in proportion. An added tag has ``NO_WORD``.
     """
-    tag = re.fullmatch(r"<[^<>▁]+>", pieces[0]) if pieces and pieces[0] != UNKNOWN else None
-    if tag and not text.lstrip().startswith(tag[0]):
+    if added_tag(pieces, text):
         return [NO_WORD, *piece_words(pieces[1:], text)]
     marked: list[str] = []
     places: list[int] = []

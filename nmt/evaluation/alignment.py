@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nmt.data.corpus import Pair, read_lines
-from nmt.data.links import NO_WORD, Link, parse_links, piece_words, refuse_missing_words
+from nmt.data.links import NO_WORD, Link, added_tag, parse_links, piece_words, refuse_missing_words
 from nmt.errors import DataError
 
 Weights = npt.NDArray[np.floating]
@@ -94,7 +94,7 @@ def word_weights(
         len(labels) - (len(pieces) - len(without_end(pieces)))
         for labels, pieces in ((joined.target, target_pieces), (joined.source, source_pieces))
     )
-    return joined.weights[:rows, piece_words(source_pieces[:1], source).count(NO_WORD) : columns]
+    return joined.weights[:rows, added_tag(source_pieces, source) : columns]
 
 
 def _labels(pieces: Sequence[str], text: str, by_word: bool) -> tuple[Weights, list[str]]:

@@ -12,7 +12,7 @@ from itertools import pairwise, tee
 
 import torch
 
-from nmt.data.links import NO_WORD, piece_words
+from nmt.data.links import added_tag
 from nmt.data.protection import Protection
 from nmt.data.rough import TERM
 from nmt.errors import NmtWarning
@@ -56,7 +56,7 @@ def joined(line: str, parts: Sequence[str], translations: Sequence[Translation],
         gap = part[len(part.rstrip()) :]
         text += each.text + (between if gap in ("", " ") and number < len(parts) else gap)
         source, target = without_end(each.source_pieces), without_end(each.pieces)
-        tags = piece_words(source[:1], line if number == 1 else "").count(NO_WORD)  # each sentence has the tag
+        tags = int(added_tag(source, line if number == 1 else ""))  # each sentence has the tag
         read += source[tags:]
         written += target
         if each.attention is not None:

@@ -46,7 +46,7 @@ ZERO = 128
 
 
 def multiplies_int8() -> bool:
-    """Whether the processor sums int8 products in 32 bits (VNNI; 16 would overflow), and oneDNN has a layer for it."""
+    """Whether the processor sums int8 products in 32 bits (VNNI; 16 bits overflow), and oneDNN has a layer for it."""
     capabilities = torch.cpu.get_capabilities()
     return hasattr(torch.ops.onednn, "qlinear_pointwise") and bool(
         capabilities.get("avx512_vnni") or capabilities.get("avx_vnni")

@@ -65,7 +65,8 @@ def make_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
 
 
 def run(app: ASGIApp, listening: socket.socket, limits: Limits, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP, obeyed once ``ready`` is called; finish what was accepted, and return."""
+    """Serve until SIGTERM, SIGINT or SIGHUP, then finish what was accepted, and return. ``ready`` is called as soon as
+    such a signal is obeyed."""
     server = make_server(app, limits)
 
     def stop(number: int, frame: FrameType | None) -> None:
