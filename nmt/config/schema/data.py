@@ -139,7 +139,7 @@ class Rough(Section):
     """In small letters, as sources in capitals are read."""
     title: Fraction = 0.05
     """Capital Initials."""
-    typos: Fraction = 0.5
+    typos: Fraction = 0.4
     """Up to 10% of the letters mistyped."""
     accents: Fraction = 0.05
     """Without accents."""
