@@ -33,6 +33,18 @@ from nmt.model.seq2seq import Seq2Seq
 
 def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq2Seq:
     """Make a freshly initialized network for vocabularies of these sizes, from PyTorch's random generator."""
+    model = _assemble(config, source_size, target_size)
+    initialize(model, config.initialization)
+    return model
+
+
+def uninitialized_model(config: schema.Model, source_size: int, target_size: int) -> Seq2Seq:
+    """Make a network whose parameters a file replaces. It draws no random numbers, which take time."""
+    with _Uninitialized():
+        return _assemble(config, source_size, target_size)
+
+
+def _assemble(config: schema.Model, source_size: int, target_size: int) -> Seq2Seq:
     embedding, tie = config.embeddings.size, config.embeddings.tie
     source_embedding = nn.Embedding(source_size, embedding)
     target_embedding = source_embedding if tie == "all" else nn.Embedding(target_size, embedding)
@@ -49,9 +61,7 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
         dropout = dropout.model_copy(update={"readout": 0.0})  # the decoder drops units of its readouts itself
     if tie != "none":
         output.weight = target_embedding.weight
-    model = Seq2Seq(source_embedding, target_embedding, encoder, decoder, output, dropout)
-    initialize(model, config.initialization)
-    return model
+    return Seq2Seq(source_embedding, target_embedding, encoder, decoder, output, dropout)
 
 
 @ATTENTIONS.builds(schema.NoAttention)
@@ -100,11 +110,8 @@ def recurrent_decoder(
 # --- initial values ---------------------------------------------------------------------------------------------------
 
 
-class Uninitialized(TorchFunctionMode):
-    """While this context is entered, the functions of ``torch.nn.init`` leave tensors as they are.
-
-    For networks whose parameters a file replaces: random numbers take time, on the device ``meta`` a second.
-    """
+class _Uninitialized(TorchFunctionMode):
+    """While this context is entered, the functions of ``torch.nn.init`` that modules use leave tensors as they are."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

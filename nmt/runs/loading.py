@@ -11,8 +11,8 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, NmtError, of_key
 from nmt.files import digest, read_json
 from nmt.messages import Say, aligned
-from nmt.model import Network, Seq2Seq, build_model
-from nmt.model.build import Uninitialized
+from nmt.model import Network, Seq2Seq
+from nmt.model.build import uninitialized_model
 from nmt.runs.checkpoints import inspect, load_weights, unshared
 from nmt.runs.directory import RunDirectory
 
@@ -45,8 +45,7 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     _refuse_other_tokenizers(run, tokenizers)
     run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, tokenizers.sizes))
     weights = run.weights(checkpoint)
-    with Uninitialized():
-        model = build_model(config.model, *tokenizers.sizes)
+    model = uninitialized_model(config.model, *tokenizers.sizes)
     where = f"{run.checkpoints / checkpoint}"
     load_weights(model, weights, where)
     # sums, because isfinite() of every number would take memory
@@ -69,8 +68,8 @@ def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes
     if checkpoint == "best" and not run.has("best"):
         raise CheckpointError(f"{run.checkpoints / 'best'}: missing; a run has it after its first validation")
     weights = run.folder(checkpoint) / "model.safetensors"
-    with Uninitialized(), torch.device("meta"):  # sizes alone
-        parameters = build_model(config.model, *sizes).parameters()
+    with torch.device("meta"):  # sizes alone
+        parameters = uninitialized_model(config.model, *sizes).parameters()
         described = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
     found, _ = inspect(weights)
     if found > 2 * described or described > 2 * found:

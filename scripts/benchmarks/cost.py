@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from nmt.config import schema
 from nmt.model.attention import NoAttention
-from nmt.model.build import Uninitialized, build_model
+from nmt.model.build import uninitialized_model
 from nmt.model.decoders import BahdanauDecoder
 from nmt.model.seq2seq import Seq2Seq
 
@@ -52,8 +52,8 @@ def cost(config: schema.Model, target_size: int) -> Cost:
     With the exact marginal of hard attention, the output layer is computed for each source token. A context that is the
     same at every step is counted once a sentence. Raises RuntimeError for a custom part that cannot run on ``meta``.
     """
-    with torch.device("meta"), Uninitialized():
-        model = build_model(config, target_size, target_size).eval()
+    with torch.device("meta"):
+        model = uninitialized_model(config, target_size, target_size).eval()
     counts = [_multiply_adds(model, *shape) for shape in SHAPES]
     terms = [(1, s, t, s * t, s * s, t * t) for s, t in SHAPES]
     found = Cost(*(round(each) for each in np.linalg.solve(terms, counts)))
