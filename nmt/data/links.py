@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice, zip_longest
 
-from nmt.config.schema import AnyCorpus
+from nmt.config.schema import TAG, AnyCorpus
 from nmt.data.corpus import Pair, corpus_name, read_lines
 from nmt.data.tokenizer import MARK
 from nmt.errors import DataError
@@ -69,7 +69,7 @@ def piece_links(links: set[Link], source_words: Sequence[int], target_words: Seq
 
 def added_tag(pieces: Sequence[str], text: str) -> bool:
     """Whether the first piece is a tag, such as ``<2fr>``, that the text does not begin with."""
-    tag = re.fullmatch(r"<[^<>▁]+>", pieces[0]) if pieces and pieces[0] != UNKNOWN else None
+    tag = re.fullmatch(TAG, pieces[0]) if pieces and pieces[0] != UNKNOWN else None
     return tag is not None and not text.lstrip().startswith(tag[0])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from nmt.config.schema import Span
+from nmt.config.schema import TAG, Span
 
 PLACEHOLDERS = tuple(map(chr, range(0xE000, 0xE00A)))
 """If a text has more spans, the others stay."""
@@ -64,7 +64,7 @@ class Protection:
 
     def unknown_tag(self, text: str) -> str | None:
         """Say what is wrong if there are tags, and a text begins with a word like <2fr> that is none."""
-        found = re.match(r"\s*(<[^\s<>]+>)", text) if self.tags and not self.parted(text)[0] else None
+        found = re.match(rf"\s*({TAG})", text) if self.tags and not self.parted(text)[0] else None
         if found is None or found.end() - 1 in self.inside(text):
             return None
         return f"begins with {found[1]}, which was not trained; the tags are: {', '.join(self.tags)}"

@@ -9,11 +9,13 @@ from pydantic import AfterValidator, Discriminator, Field, Tag
 from nmt.config.schema.base import LARGEST_VOCABULARY, Choice, Count, Fraction, Positive, Problem, Section, Size, Text
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
+TAG = r"<[^<>▁\s]+>"
+"""The form of a corpus's tag, as a regular expression."""
 Span = Literal["braces", "email", "number", "tag", "url"]
 
 
 def _a_piece(tag: str) -> str:
-    if tag in SPECIAL or not re.fullmatch(r"<[^<>▁\s]+>", tag):
+    if tag in SPECIAL or not re.fullmatch(TAG, tag):
         raise ValueError(f"'{tag}' cannot be a piece of its own; must be one word in brackets, such as <bt>")
     return tag
 
