@@ -146,7 +146,7 @@ def test_progress_is_shown_at_a_terminal(translate: Translate, tmp_path: Path, m
 def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
     code, out, err = translate("a\n" + "b " * 100_000 + "\nc\n")
     assert code == 0 and out.count("\n") == 3
-    assert err.startswith("nmt-translate: warning: standard input:2: ")
+    assert err.startswith("nmt-translate: warning: standard input: line 2: ")
     assert err.endswith(": too long: only its first 30 pieces are translated\n")
 
 
@@ -178,7 +178,7 @@ def test_a_paragraph_is_translated_sentence_by_sentence(translate: Translate, tm
     tagged = translate(f"  <b>{texts[0].strip()}</b> \n", "--paragraphs", "--markup")[1]
     assert re.sub("</?b>", "", tagged) == f"{text}\n" and tagged.count("b>") == 2
     err = translate(f"\n{parts[0]} 1 {'b ' * 100}\n", "--paragraphs")[2]
-    assert err.startswith("nmt-translate: warning: standard input:2: too long: only its first 30 pieces")
+    assert err.startswith("nmt-translate: warning: standard input: line 2: too long: only its first 30 pieces")
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -74,9 +74,11 @@ class LostText:
     def __init__(self, protection: Protection) -> None:
         self._protection, self._lines = protection, defaultdict[str, list[int]](list)
 
-    def add(self, number: int, translation: Translation) -> None:
-        """Look at the translation of the line of this number."""
+    def add(self, number: int, translation: Translation, problems: Iterable[str] = ()) -> None:
+        """Look at the translation of the line of this number, which had ``problems`` itself."""
         read, written = len(translation.source_pieces), len(translation.pieces)
+        for problem in problems:
+            self._lines[problem].append(number)
         if len(sentences(translation.source, self._protection)) > 1:
             self._lines[SEVERAL].append(number)
         if read and not translation.text.strip():
@@ -114,35 +116,32 @@ def translate_watched(
     None shows no progress.
     """
 
-    def warn(place: str, problem: str) -> None:
-        warnings.warn(f"{place}: {problem}", NmtWarning, stacklevel=3)
+    def warn() -> None:
+        for problem in lost.problems():
+            warnings.warn(f"{source}: {problem}", NmtWarning, stacklevel=3)
 
     whole, unit = between is None, "lines" if between is None else "sentences"
     protection = translator.tokenizers.protection
     parted = ((line, [line] if whole else sentences(line.lstrip(), protection)) for line in lines)
     texts, paragraphs = tee((number, *each) for number, each in enumerate(parted, first))
-    lost, cut, done = LostText(protection), dict[int, str](), list[Translation]()
+    lost, cut, done = LostText(protection), defaultdict[int, list[str]](list), list[Translation]()
     with nullcontext(UNSEEN) if what is None else progress_bar(what, total, unit) as progress:
         found = translator.stream(
             (part if whole else part.rstrip() for _, _, parts in texts for part in parts),
             options,
             first=first,
             window=1 if typed else WINDOW,
-            warn=cut.__setitem__,
+            warn=lambda place, problem: cut[place].append(problem),
             progress=progress,
         )
         for place, translation in enumerate(found, first):
             if not done:
                 number, line, parts = next(paragraphs)
-            if place in cut:
-                warn(f"{source}:{number}", cut.pop(place))
-            lost.add(number, translation)
+            lost.add(number, translation, cut.pop(place, ()))
             done.append(translation)
             if len(done) == len(parts):
                 if typed:
-                    for problem in lost.problems():
-                        warn(source, problem)
+                    warn()
                 yield translation if between is None else joined(line, parts, done, between)
                 done = []
-    for problem in lost.problems():
-        warn(source, problem)
+    warn()
