@@ -13,9 +13,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -39,11 +37,6 @@ LOOKS = {
 }
 """Color and marker of the systems that share an attention and a network. No attention, Bahdanau's and Luong's look as
 in the figure of `make demo`, which has them in this order."""
-BOTTLENECK = {"attention": LOOKS["rnnsearch"]} | {
-    f"vector-{width}": (to_hex(colormaps["Blues"](shade)), MARKERS[0])
-    for width, shade in ((32, 0.4), (64, 0.5), (128, 0.6), (256, 0.75), (512, 0.95))
-}
-"""Those of the systems of configs/experiments/bottleneck.yaml: the wider the vector, the darker."""
 LENGTHS = {"50": LINES[0], "30": LINES[2]}
 """Line of the systems trained on sentences of up to so many words."""
 OLDER = "older run"
@@ -76,7 +69,7 @@ def order(system: str) -> tuple[int, str]:
 
 def look_of(system: str) -> tuple[str, str]:
     """Return color and marker of a system."""
-    return BOTTLENECK.get(system) or LOOKS[system.rpartition("-")[0]]
+    return LOOKS[system.rpartition("-")[0]]
 
 
 def numbers(rows: Iterable[Row], column: str) -> Floats:
@@ -285,7 +278,6 @@ def length_decay(*, runs: str = "", commit: str = "", beside: str = "nothing") -
     longest = [row for row in curves["test_lenstrat"] if row["system"].endswith("-50")]
     family = draw_curve([*longest, *read_rows("length_decay_family")], TESTS["test_lenstrat"])
     write_bytes(FIGURES / "length_decay_family.png", family)
-    write_bytes(FIGURES / "bottleneck.png", draw_curve(read_rows("bottleneck"), "the demo language"))
     for name in WHY:
         write_bytes(FIGURES / f"length_decay_{name}.png", draw_why(read_rows("length_decay_why"), name))
 

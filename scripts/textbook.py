@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from aligner import align
 from machine import commit, machine
 from nmt.cli.command import Command
+from nmt.config import load_config
 from nmt.config.schema import FileCorpus, Positive, Section, Size, Text
 from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair, read_lines
@@ -41,14 +42,16 @@ from nmt.runs.loading import load_run
 from nmt.runs.log import best_validation, read_metrics
 from nmt.translation.translator import Translator
 
-FIGURES = Path(__file__).parent.parent / "docs/figures"
+ROOT = Path(__file__).parent.parent
+FIGURES, CONFIGS = ROOT / "docs/figures", sorted(ROOT.glob("configs/experiments/textbook/*.yaml"))
 STUDENT = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 """The 97.5% quantile of Student's t for 1 to 30 degrees of freedom; with more it is smaller."""
-VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[1], "not resolved": COLORS[6]}
+OPPOSITE = "the opposite holds"
+VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[4], OPPOSITE: COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
 SHOWN = "Margot will open his novel and a novel because you will always be new."
@@ -102,8 +105,10 @@ def gain(first: Sequence[float], second: Sequence[float]) -> Gain:
 
 
 def verdict(found: Gain, margin: float) -> str:
-    """Judge the claim that there is a gain: it does not hold if the interval lies below the smallest gain that counts,
-    else it holds if the interval lies above 0."""
+    """Judge the claim that there is a gain: the opposite holds if the interval lies below 0, it does not hold if the
+    interval lies below the smallest gain that counts, else it holds if the interval lies above 0."""
+    if found.high < 0:
+        return OPPOSITE
     if found.high < margin:
         return "does not hold"
     return "holds" if found.low > 0 else "not resolved"
@@ -113,7 +118,7 @@ def verdict(found: Gain, margin: float) -> str:
 
 
 class Score(NamedTuple):
-    """One way to score a run. The higher, the better."""
+    """One way to score a run. The higher, the better; of a loss or an error rate the negative."""
 
     unit: str
     decimals: int
@@ -224,6 +229,10 @@ SCORES = {
     "retained": Score("% retained", 1, retained),
     "retained_unpenalized": Score("% retained", 1, partial(retained, brevity=False)),
 }
+NEGATIVE = {"loss", "aer"}
+"""Scores of which the negative is kept."""
+WORDING = {"text", "source", "margin"}
+"""What a page says about a claim; it changes no score."""
 BASELINES = {"aligner": aligner}
 """Systems without runs."""
 
@@ -235,7 +244,7 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
         return None
     manifests = {run.label: read_json(RunDirectory(run.path).manifest) for each in runs.values() for run in each}
     begun = {label: manifest["started"] for label, manifest in manifests.items()}
-    made_from = {**claim.model_dump(mode="json"), "begun": begun}
+    made_from = {**claim.model_dump(mode="json", exclude=WORDING), "begun": begun}
     if before.items() >= made_from.items():
         return None
     seeds = [run.seed for run in next(iter(runs.values()))]
@@ -268,43 +277,80 @@ def translations(plan: Plan, run: Run, beam: int | None) -> list[str]:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def measured() -> list[dict[str, Any]]:
-    """Read every claim that has been measured."""
-    return [read_json(path) for path in sorted((FIGURES / "textbook").glob("*.json"))]
+class Measured(NamedTuple):
+    """A claim, the updates of its first system, and the scores of both systems, by seed; none before its runs."""
+
+    name: str
+    claim: Claim
+    updates: int
+    scores: Sequence[Sequence[float]]
+
+    @property
+    def gain(self) -> Gain:
+        """That of the claim."""
+        return gain(*self.scores)
+
+    @property
+    def verdict(self) -> str:
+        """On the claim."""
+        return verdict(self.gain, self.claim.margin)
+
+
+def all_claims() -> list[Measured]:
+    """Read all claims with their scores."""
+    found = []
+    for file in CONFIGS:
+        experiment = load_experiment(file)
+        updates = load_config(experiment.base).training.updates
+        for name, claim in claims_of(experiment).items():
+            own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
+            scores = read_json(path).get("scores") if (path := result_of(name)).exists() else ()
+            found.append(Measured(name, claim, own.get("training.updates", updates), scores))
+    return sorted(found)
+
+
+def result_of(name: str) -> Path:
+    """The file with the scores of a claim."""
+    return FIGURES / f"textbook/{name}.json"
 
 
 def table() -> str:
     """The claims with their verdicts, in Markdown."""
-    heads = ["| claim | source | compared | gain | verdict |", "|---|---|---|---|---|"]
-    return "\n".join([*heads, *(f"| {' | '.join(cells(each))} |" for each in measured())]) + "\n"
+    heads = ["| claim | source | compared | updates | gain: verdict |", "|---|---|---|---|---|"]
+    return "\n".join([*heads, *(f"| {' | '.join(cells(each))} |" for each in all_claims())]) + "\n"
 
 
-def cells(each: Mapping[str, Any]) -> tuple[str, ...]:
-    """Format a measured claim."""
-    score, found, margin = SCORES[each["score"]], gain(*each["scores"]), each["margin"]
-    mean, low, high = (f"{value:+.{score.decimals}f}" for value in found)
-    beams = [f", beam {beam}" for beam in each["beams"] or ()] or ["", ""]
-    compared = " – ".join(f"`{name}`{beam}" for name, beam in zip(each["compared"], beams, strict=True))
-    judged = f"[{verdict(found, margin)}](figures/textbook/{each['name']}.json)"
-    shown = f"{mean} [{low}, {high}] {score.unit}" + (f", margin {margin:g}" if margin != 1 else "")
-    return each["text"], each["source"], compared, shown, judged
+def cells(each: Measured) -> tuple[str, ...]:
+    """Format a claim."""
+    claim, score = each.claim, SCORES[each.claim.score]
+    names, judged = [f"`{name}`" for name in claim.compared], "not measured"
+    if each.scores:
+        sign = -1 if claim.score in NEGATIVE else 1
+        means = [sign * statistics.fmean(scores) for scores in each.scores]
+        names = [f"{name} {mean:.{score.decimals}f}" for name, mean in zip(names, means, strict=True)]
+        if claim.beams:
+            names = [f"{name} (beam {beam})" for name, beam in zip(names, claim.beams, strict=True)]
+        mean, low, high = (f"{value:+.{score.decimals}f}" for value in each.gain)
+        margin = f", margin {claim.margin:g}" if claim.margin != 1 else ""
+        judged = f"{mean} [{low}, {high}] {score.unit}{margin}: [{each.verdict}](figures/textbook/{each.name}.json)"
+    return claim.text, claim.source, ", ".join(names), f"{each.updates:,}", judged
 
 
-def picture(claims: Sequence[Mapping[str, Any]]) -> bytes:
-    """Draw the gain of each claim and its interval, in multiples of the smallest gain that counts."""
+def picture(claims: Sequence[Measured]) -> bytes:
+    """Draw the gain of each claim after so many updates, and its interval, in multiples of the margin."""
     with style():
         figure = Figure(figsize=(8, 1 + 0.3 * len(claims)), layout="constrained")
         axes = figure.add_subplot()
         for row, each in enumerate(claims):
-            found = gain(*each["scores"])
-            mean, low, high = (value / each["margin"] for value in found)
-            axes.plot([low, high], [row, row], "-", [mean], [row], "o", color=VERDICTS[verdict(found, each["margin"])])
-        axes.set_yticks(range(len(claims)), [each["text"] for each in claims])
+            mean, low, high = (value / each.claim.margin for value in each.gain)
+            axes.plot([low, high], [row, row], "-", [mean], [row], "o", color=VERDICTS[each.verdict])
+        axes.set_yticks(range(len(claims)), [f"{each.claim.text} ({each.updates:,})" for each in claims])
+        axes.set_ylabel("claim (updates)")
         axes.invert_yaxis()
         axes.axvspan(-1, 1, color="#EEEEEE")
         axes.set_xscale("symlog", linthresh=2)
         axes.set_xticks(TICKS, map(str, TICKS))
-        axes.set_xlabel("gain / margin\n(green: holds,\norange: does not hold)")
+        axes.set_xlabel("gain / margin\n(green: holds,\norange: the opposite holds)")
         return png(figure)
 
 
@@ -324,23 +370,23 @@ def textbook(*, begun_at: str | None = None) -> None:
         begun_at: commit at which the runs were begun (default: the current one)
     """
     scored_at = commit()  # before the first result changes the working tree
-    for file in sorted(Path("configs/experiments/textbook").glob("*.yaml")):
+    for file in CONFIGS:
         experiment = load_experiment(file)
         plan = make_plan(experiment, str(file))
         made = {
-            "command": f"nmt-experiment --config {file}; python scripts/textbook.py",
+            "command": f"nmt-experiment --config {file.relative_to(ROOT)}; python scripts/textbook.py",
             "begun_at_commit": begun_at or scored_at,
             "scored_at_commit": scored_at,
             "scored_on": machine(),
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
         for name, claim in claims_of(experiment).items():
-            path = FIGURES / f"textbook/{name}.json"
+            path = result_of(name)
             if found := measure(claim, plan, read_json(path) if path.exists() else {}):
                 write_json(path, {"name": name, **found, **made})
                 if name == "window-verb-final":
                     write_bytes(FIGURES / "verb_final.png", attention_map(plan.runs[0]))
-    write_bytes(FIGURES / "textbook.png", picture(measured()))
+    write_bytes(FIGURES / "textbook.png", picture([each for each in all_claims() if each.scores]))
 
 
 main = Command(textbook, "textbook.py")
