@@ -6,19 +6,20 @@ from typing import Any
 
 import pytest
 
+from nmt.cli.translate import read_as_sentence
 from nmt.config.schema import Rough
 from nmt.data.dataset import prepare
 from nmt.data.glossary import marked
+from nmt.data.protection import Protection
 from nmt.data.rough import CHANGES, mistyped, readable, roughened
 from tests.comparison import differences
 from tests.small_run import train_whole_and_in_parts
 from tests.test_epochs import BPE, DROPOUT, configuration, pairs_of
 
-NEVER = dict.fromkeys(CHANGES, 0.0)
+NEVER = dict.fromkeys(Rough.model_fields, 0.0)
 
 
 def test_each_change() -> None:
-    assert CHANGES["upper"]("«A Naïve dog's \ue000.", Random(1)) == "«A naïve dog's \ue000."
     assert CHANGES["title"]("the dog's big-eared 2nd", Random(1)) == "The Dog's Big-Eared 2nd"
     assert CHANGES["accents"]("Él naïve ộ 각 นี้", Random(1)) == "El naive o 각 นี้"
     for text, changed in (("A. dog.", "A. dog"), ("犬。", "犬"), ("a dog?", "a dog?")):
@@ -29,6 +30,8 @@ def test_capitals_are_read_as_a_sentence(tmp_path: Path) -> None:
     assert readable("«DEUX ÉTÉS, 2 \ue000.") == "«Deux étés, 2 \ue000."
     assert readable(f"A {marked('OTAN')} DOG") == f"A {marked('OTAN')} dog"
     assert [text for text in ("USA.", "TWO dogs", "犬 USA", "", "1 2") if readable(text) != text] == []
+    spans = Protection(("braces", "url"), ("<bt>",))
+    assert read_as_sentence("<bt> OPEN {A} AT WWW.B.COM", spans) == "<bt> Open {A} at WWW.B.COM"
     for rough, read in (({}, "Oak elm"), (None, "OAK ELM")):
         tokenizers = prepare(configuration(tmp_path, data={"rough": rough})).tokenizers
         assert [*tokenizers.hide("OAK ELM", "ELM OAK").texts] == [read, "ELM OAK"]
@@ -50,6 +53,8 @@ def test_as_many_letters_are_mistyped_as_asked_within_their_words() -> None:
 def test_marked_terms_and_texts_of_which_nothing_would_be_left_stay() -> None:
     term, title = marked("déjà vu"), Rough(**NEVER | {"title": 0.999, "accents": 0.999})
     assert roughened(f"é {term} é", title, Random(1)) == f"E {term} E"
+    upper = Rough(**NEVER | {"upper": 0.999})
+    assert roughened(f"«A Naïve {term} Dog's \ue000.", upper, Random(1)) == f"«A naïve {term} dog's \ue000."
     assert roughened(".", Rough(**NEVER | {"stop": 0.999}), Random(1)) == "."
     assert {roughened("é. b", Rough(**NEVER), Random(seed)) for seed in range(50)} == {"é. b"}
 

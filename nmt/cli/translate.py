@@ -103,7 +103,7 @@ def translate(
     protection = Protection(config.data.protect, config.data.tags)
     if glossary:
         if config.data.rough is not None:  # terms are found in sources in capitals, too
-            lines = (tag + readable(text) for tag, text in map(protection.parted, lines))
+            lines = (read_as_sentence(line, protection) for line in lines)
         lines = with_terms(lines, Glossary(read_terms(glossary), protection=protection), glossary)
     run, calibration = RunDirectory(model[0]), None
     if confidence:
@@ -178,6 +178,13 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
             say("")
             return
         yield line
+
+
+def read_as_sentence(line: str, protection: Protection) -> str:
+    """Write a line in capitals as a sentence, except for its tag and protected spans."""
+    tag, text = protection.parted(line)
+    hidden = protection.hide(text)
+    return tag + readable(hidden.texts[0]).translate({ord(each): span for each, span in hidden.spans.items()})
 
 
 def with_terms(lines: Iterator[str], terms: Glossary, path: str) -> Iterator[str]:

@@ -96,7 +96,8 @@ def encode_split(
                 counts = counts_by_reason(facts[key])
                 if not counts.pop(KEPT):
                     reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
-                    raise DataError(f"{corpus_name(corpus)}: all pairs were dropped ({reasons}); see data.filter")
+                    advice = "; see data.filter" if recipe.rule else ""
+                    raise DataError(f"{corpus_name(corpus)}: all pairs were dropped ({reasons}){advice}")
     return facts
 
 

@@ -6,7 +6,7 @@ one, but nobody can restore its normal letters. A change is a pure function of (
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from nmt.config.schema import Rough
@@ -57,8 +57,13 @@ def readable(text: str) -> str:
     own = "".join(parts[::2])
     if len(WORD.findall(own)) < 2 or not all(letter.isupper() for letter in own if letter.isalpha()):
         return text
-    parts[::2] = [sentence(parts[0]), *(part.lower() for part in parts[2::2])]
+    parts[::2] = in_small_letters(parts[::2])
     return "".join(parts)
+
+
+def in_small_letters(parts: Sequence[str]) -> list[str]:
+    """Make parts of a sentence one sentence in small letters."""
+    return [sentence(parts[0]), *(part.lower() for part in parts[1:])]
 
 
 def capitalized(text: str) -> str:
@@ -71,9 +76,8 @@ CHANGES: Mapping[str, Callable[[str, Random], str]] = {
     "stop": lambda text, _: re.sub(r"[.。]$", "", text),
     "typos": lambda text, choice: mistyped(text, choice, choice.uniform(0, MOST_TYPOS)),
     "title": lambda text, _: capitalized(text),
-    "upper": lambda text, _: sentence(text),
 }
-"""Each by its option, in the order in which they are made. ``upper`` writes small letters, as :func:`readable` does."""
+"""Each by its option, in the order in which they are made; ``upper`` comes last."""
 
 
 def roughened(text: str, shares: Rough, choice: Random) -> str:
@@ -82,4 +86,6 @@ def roughened(text: str, shares: Rough, choice: Random) -> str:
     for option, change in CHANGES.items():
         if choice.random() < getattr(shares, option):
             parts[::2] = [change(part, choice) for part in parts[::2]]
+    if choice.random() < shares.upper:
+        parts[::2] = in_small_letters(parts[::2])
     return changed if (changed := "".join(parts)).strip() else text

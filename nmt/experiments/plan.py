@@ -25,7 +25,7 @@ from nmt.messages import Say, silent
 
 NAME = re.compile(r"\w[\w+-]*")
 """A name of a system, text or test set: part of the names of files."""
-RESERVED = {"results", "tests", "length_curve", "diagnosis"}
+RESERVED = {"results", "tests", "length_curve", "diagnosis", "precision"}
 """Names of other things in the output directory."""
 DEFAULT_TEST = "test"
 """The name of the base configuration's own test set."""

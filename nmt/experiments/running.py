@@ -127,6 +127,8 @@ def remaining(run: Run) -> tuple[Flags | None, str]:
     if not trained.exists:
         return (), "new"
     if not (trained.has("last") or trained.has("previous")):
+        if trained.has("best"):
+            raise ConfigError(f"{trained.checkpoints / 'last'}: missing; it has the length of the run")
         return ("--overwrite",), "stopped before anything was saved, starts again"
     progress: Progress | None = None
     with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it

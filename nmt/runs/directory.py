@@ -143,7 +143,7 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     if resume and not run.exists:
         raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
     if resume and not run.has("last"):
-        raise CheckpointError(f"{run.checkpoints / 'last'}: missing, nothing to resume from; start with --overwrite")
+        raise CheckpointError(f"{run.checkpoints / 'last'}: missing, nothing to resume from; {INSTEAD}")
     if resume:
         refuse_other_config(run, config)
     else:
@@ -151,10 +151,13 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     return run
 
 
+INSTEAD = "choose another output, or replace the run with --overwrite"
+
+
 def existing_run_error(run: RunDirectory) -> ConfigError:
     """Return the error that says how to go on where there is a run."""
     if not run.has("last"):
-        return ConfigError(f"output: {run.path} holds a run without a checkpoint; replace it with --overwrite")
+        return ConfigError(f"output: {run.path} holds a run without checkpoints/last; {INSTEAD}")
     return ConfigError(f"output: {run.path} holds a run; continue it with --resume, or replace it with --overwrite")
 
 

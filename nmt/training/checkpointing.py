@@ -120,6 +120,7 @@ class Checkpointing:
                 raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
                 progress = replace(progress, best=None)
+        progress = replace(progress, kept=tuple(each for each in progress.kept if self.run.has(each.checkpoint)))
         self.run.keep({each.checkpoint for each in progress.kept})
         return progress
 
@@ -136,9 +137,10 @@ class Checkpointing:
         result = validate()
         better = result.merit(self.training.validation.metric) > progress.best.merit
         if self.machine.world.writes:
-            # in an extended run ``best`` may be an older average
-            best = mean if better else self.run.weights(names[0])
-            self.run.save("best", best)
+            if better:
+                self.run.save("best", mean)
+            elif progress.best.checkpoint in names:  # in an extended run ``best`` may be an older average
+                self.run.save("best", self.run.weights(progress.best.checkpoint))
         updates = sorted(each.update for each in progress.kept if each.checkpoint in names)
         measured = {**result.scores, **result.by_tag, "seconds": result.seconds}
         self.log.record(progress.update, "average", **measured, best=better, updates=updates)
@@ -253,7 +255,7 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     if config.data.test is not None:
         written = run.test_hypotheses.exists() and run.test_scores.exists()
         return written and last.get("test") == progress.update
-    averaged = config.training.average > 1 and len(progress.kept) > 1
+    averaged = config.training.average > 1 and sum(run.has(each.checkpoint) for each in progress.kept) > 1
     return not averaged or last.get("average") == progress.update
 
 

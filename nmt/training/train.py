@@ -114,7 +114,8 @@ def train_on(
         if resume:
             update, finished = on_writer(world, partial(reopen_run, run, config, prepared.tokenizers, facts, say))
             if finished:
-                done = f"finished after update {update:,}; nothing is left to do (to train on, raise training.updates)"
+                more = "training.updates" if update >= config.training.updates else "training.validation.patience"
+                done = f"finished after update {update:,}; nothing is left to do (to train on, raise {more})"
                 say(f"{run.path}: {done}")
                 _say_results(run, say)
                 return None

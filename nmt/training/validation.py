@@ -106,7 +106,7 @@ class Validator:
         parts = defaultdict[str, tuple[list[str], list[str]]](lambda: ([], []))
         for pair, hypothesis in zip(self.pairs, hypotheses, strict=True):
             tag, _ = self.tokenizers.protection.parted(pair.source)
-            translations, references = parts[f"BLEU {tag or self.tokenizers.to}"]
+            translations, references = parts[f"BLEU {tag or self.tokenizers.to or 'without tag'}"]
             translations.append(hypothesis)
             references.append(pair.target)
         if len(parts) < 2:

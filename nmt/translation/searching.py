@@ -66,7 +66,9 @@ class SearchOptions(Decoding):
     def _of_call(self) -> Iterator[str]:
         if self.sampling is not None and self.beam_size != 1:
             yield f"beam size {self.beam_size}: sampling follows one hypothesis; use beam size 1"
-        if self.n_best > self.beam_size:
+        if self.sampling is not None and self.n_best > 1:
+            yield f"n-best {self.n_best}: sampling follows one hypothesis; use n-best 1"
+        elif self.n_best > self.beam_size:
             yield f"n-best {self.n_best}: a beam of {self.beam_size} has fewer; use beam size {self.n_best} or more"
 
     @classmethod

@@ -136,6 +136,11 @@ def test_the_mean_of_the_best_becomes_best_where_it_is_better(make: Make) -> Non
             torch.testing.assert_close(tensor, expected, rtol=1e-6, atol=1e-8)
         [line] = metrics(run.path, "average")
         assert line["best"] == chosen and line["updates"] == [2, 4, 8] and line["loss"] == mean_loss
+        best = run.weights("best")
+        run.delete("update-4")  # of the best validation
+        trainer.validator = results(2.2)  # type: ignore[assignment]
+        trainer.average_best()
+        assert all(torch.equal(tensor, best[name]) for name, tensor in run.weights("best").items())
 
 
 def test_whatever_takes_long_can_be_stopped(make: Make) -> None:
