@@ -202,7 +202,7 @@ def cached(
     scratch = folder.with_name(f"building-{folder.name}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder, say):
+        with alone(folder, say):
             if (content := _loaded(folder, load)) is not None:
                 return content  # another process has built it meanwhile
             if folder.exists():
@@ -229,17 +229,17 @@ def _loaded(folder: Path, load: Callable[[Path], Content]) -> Content | None:
 
 
 @contextmanager
-def _locked(folder: Path, say: Say) -> Iterator[None]:
-    """Lock an entry; wait while another process builds it. Only warn where locks are not supported."""
-    with folder.with_name(f".{folder.name}.lock").open("wb") as file:
+def alone(path: Path, say: Say) -> Iterator[None]:
+    """Lock what is to be made; wait while another process makes it. Only warn where locks are not supported."""
+    with path.with_name(f".{path.name}.lock").open("wb") as file:
         try:
             try:
                 lock(file)
             except BlockingIOError:
-                say(f"{folder}: another process is building it; waiting")
+                say(f"{path}: another process is making it; waiting")
                 lock(file, wait=True)
         except OSError as error:
-            say(f"{folder}: cannot be locked ({error.strerror}); let only one process at a time build it")
+            say(f"{path}: cannot be locked ({error.strerror}); let only one process at a time make it")
         yield
 
 

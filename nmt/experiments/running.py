@@ -12,7 +12,7 @@ from functools import partial
 from threading import Lock, Thread
 from typing import Any
 
-from nmt.data.dataset import corpus_sha256, prepare
+from nmt.data.dataset import alone, corpus_sha256, prepare
 from nmt.data.report import table
 from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, NmtError, ProcessError
@@ -181,16 +181,17 @@ def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) ->
     config, path = run.config, plan.output / "precision.json"
     machine = set_up(config)
     device = name_of(machine.device)
-    for record in [*records, *([read_json(path)] if path.exists() else [])]:
-        if isinstance(record, dict) and record.get("device") == device:
-            return str(record["precision"])
-    prepared = prepare(config, silent)
-    model = build_model(config.model, *prepared.tokenizers.sizes)
-    trial = Trial(model, config, prepared)
-    precision = format_of(choose_precision("auto", machine, {}, trial, say).precision)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"device": device, "precision": precision})
-    return precision
+    with alone(path, say):
+        for record in [*records, *([read_json(path)] if path.exists() else [])]:
+            if isinstance(record, dict) and record.get("device") == device:
+                return str(record["precision"])
+        prepared = prepare(config, silent)
+        model = build_model(config.model, *prepared.tokenizers.sizes)
+        trial = Trial(model, config, prepared)
+        precision = format_of(choose_precision("auto", machine, {}, trial, say).precision)
+        write_json(path, {"device": device, "precision": precision})
+        return precision
 
 
 def prepare_all(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> set[str]:
