@@ -118,12 +118,14 @@ def verdict(found: Gain, margin: float) -> str:
 
 
 class Score(NamedTuple):
-    """One way to score a run. The higher, the better; of a loss or an error rate the negative."""
+    """One way to score a run. The higher, the better."""
 
     unit: str
     decimals: int
     compute: Callable[[Plan, Run, int | None], float]
     """From the plan, a run, and the beam size if it differs from the run's."""
+    sign: int = 1
+    """-1 for the negative of a loss or an error rate, which a page shows as it is."""
 
 
 def bleu_of_run(plan: Plan, run: Run, beam: int | None) -> float:
@@ -221,16 +223,14 @@ def aligner(plan: Plan) -> float:
 
 SCORES = {
     "bleu": Score("BLEU", 1, bleu_of_run),
-    "loss": Score("nats", 3, minus_loss),
-    "aer": Score("points", 1, minus_error_rate),
+    "loss": Score("nats", 3, minus_loss, -1),
+    "aer": Score("points", 1, minus_error_rate, -1),
     "recall_late": Score("% recall", 1, recall_late),
     "recall_rare": Score("% recall", 1, recall_rare),
     "gradient_early": Score("% of the gradient", 1, gradient_early),
     "retained": Score("% retained", 1, retained),
     "retained_unpenalized": Score("% retained", 1, partial(retained, brevity=False)),
 }
-NEGATIVE = {"loss", "aer"}
-"""Scores of which the negative is kept."""
 WORDING = {"text", "source", "margin"}
 """What a page says about a claim; it changes no score."""
 BASELINES = {"aligner": aligner}
@@ -325,8 +325,7 @@ def cells(each: Measured) -> tuple[str, ...]:
     claim, score = each.claim, SCORES[each.claim.score]
     names, judged = [f"`{name}`" for name in claim.compared], "not measured"
     if each.scores:
-        sign = -1 if claim.score in NEGATIVE else 1
-        means = [sign * statistics.fmean(scores) for scores in each.scores]
+        means = [score.sign * statistics.fmean(scores) for scores in each.scores]
         names = [f"{name} {mean:.{score.decimals}f}" for name, mean in zip(names, means, strict=True)]
         if claim.beams:
             names = [f"{name} (beam {beam})" for name, beam in zip(names, claim.beams, strict=True)]
