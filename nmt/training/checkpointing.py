@@ -120,7 +120,8 @@ class Checkpointing:
                 raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
                 progress = replace(progress, best=None)
-        progress = replace(progress, kept=tuple(each for each in progress.kept if self.run.has(each.checkpoint)))
+        if self.training.average > 1:  # else candidates have no checkpoints
+            progress = replace(progress, kept=tuple(each for each in progress.kept if self.run.has(each.checkpoint)))
         self.run.keep({each.checkpoint for each in progress.kept})
         return progress
 
