@@ -179,7 +179,7 @@ def test_a_run_is_new_stopped_or_finished(tmp_path: Path) -> None:
     RunDirectory(run.path).config.write_text(dump_config(run.config))
     assert remaining(run) == (("--overwrite",), "stopped before anything was saved, starts again")
     (run.path / "checkpoints/best").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="last: missing; it has the length of the run"):
+    with pytest.raises(ConfigError, match="last: missing; it records how far the run has come"):
         remaining(run)
     train(run.config, overwrite=True, stop_after=3)
     assert remaining(run) == (("--resume",), "to be resumed after update 3")

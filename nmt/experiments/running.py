@@ -128,7 +128,7 @@ def remaining(run: Run) -> tuple[Flags | None, str]:
         return (), "new"
     if not (trained.has("last") or trained.has("previous")):
         if trained.has("best"):
-            raise ConfigError(f"{trained.checkpoints / 'last'}: missing; it has the length of the run")
+            raise ConfigError(f"{trained.checkpoints / 'last'}: missing; it records how far the run has come")
         return ("--overwrite",), "stopped before anything was saved, starts again"
     progress: Progress | None = None
     with suppress(NmtError, ValueError):  # if the last checkpoint is damaged, resuming explains it
