@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -144,6 +144,21 @@ def lock(file: int | BinaryIO, *, wait: bool = False) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     else:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+@contextmanager
+def alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Lock what is to be made; wait while another process makes it. Only warn where locks are not supported."""
+    with path.with_name(f".{path.name}.lock").open("wb") as file:
+        try:
+            try:
+                lock(file)
+            except BlockingIOError:
+                say(f"{path}: another process is making it; waiting")
+                lock(file, wait=True)
+        except OSError as error:
+            say(f"{path}: cannot be locked ({error.strerror}); let only one process at a time make it")
+        yield
 
 
 def refuse_links_outside(folder: Path, files: Iterable[Path]) -> None:

@@ -304,14 +304,18 @@ def all_claims() -> list[Measured]:
         updates = load_config(experiment.base).training.updates
         for name, claim in claims_of(experiment).items():
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
-            scores = read_json(path).get("scores") if (path := result_of(name)).exists() else ()
-            found.append(Measured(name, claim, own.get("training.updates", updates), scores))
+            found.append(Measured(name, claim, own.get("training.updates", updates), stored(name).get("scores", ())))
     return sorted(found)
 
 
 def result_of(name: str) -> Path:
     """The file with the scores of a claim."""
     return FIGURES / f"textbook/{name}.json"
+
+
+def stored(name: str) -> Any:
+    """What the file of a claim holds; nothing before its runs."""
+    return read_json(path) if (path := result_of(name)).exists() else {}
 
 
 def table() -> str:
@@ -380,9 +384,8 @@ def textbook(*, begun_at: str | None = None) -> None:
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
         }
         for name, claim in claims_of(experiment).items():
-            path = result_of(name)
-            if found := measure(claim, plan, read_json(path) if path.exists() else {}):
-                write_json(path, {"name": name, **found, **made})
+            if found := measure(claim, plan, stored(name)):
+                write_json(result_of(name), {"name": name, **found, **made})
                 if name == "window-verb-final":
                     write_bytes(FIGURES / "verb_final.png", attention_map(plan.runs[0]))
     write_bytes(FIGURES / "textbook.png", picture([each for each in all_claims() if each.scores]))

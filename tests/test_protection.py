@@ -97,10 +97,9 @@ def test_a_tag_that_was_not_trained_is_named() -> None:
         translator = translator_of(model := network(tokenizers=HIDING), HIDING)
         translator.translate(lines)
     assert len(warned) == 1
-    problems: list[tuple[str, int, str]] = []
-    pairs = [Pair(line, "a") for line in lines]
-    list(force(model, HIDING, pairs, translator.device, warn=lambda *each: problems.append(each)))
-    assert [("source", 3, said.removeprefix("line 3: "))] == problems
+    found: list[tuple[str, int, str]] = []
+    list(force(model, HIDING, [Pair(each, "a") for each in lines], translator.device, warn=lambda *a: found.append(a)))
+    assert [("source", 3, said.removeprefix("line 3: "))] == found
 
 
 def test_a_tag_stays_before_a_source_in_capitals() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from nmt.cores import SPINS
-from nmt.model.build import uninitialized_model
+from nmt.model.build import Uninitialized, uninitialized_model
 from tests.models import model_config
 from tests.small_run import config
 from tests.small_translator import save_run
@@ -100,8 +100,11 @@ def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -
 
 
 def test_an_uninitialized_network_draws_no_random_numbers() -> None:
-    torch.manual_seed(1)
-    expected = torch.rand(1)
-    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    with Uninitialized():
+        layer = torch.nn.Linear(3, 2)
+        assert torch.nn.init.constant_(tensor=layer.weight, val=5.0) is layer.weight
     uninitialized_model(model_config("bahdanau"), 9, 9)
-    assert torch.rand(1) == expected
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.nn.init.constant_(layer.weight, 5.0)
+    assert (layer.weight == 5).all()

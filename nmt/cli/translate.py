@@ -21,7 +21,7 @@ from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
-from nmt.data.protection import Protection
+from nmt.data.protection import Protection, restored
 from nmt.data.rough import readable
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
@@ -184,7 +184,7 @@ def read_as_sentence(line: str, protection: Protection) -> str:
     """Write a line in capitals as a sentence, except for its tag and protected spans."""
     tag, text = protection.parted(line)
     hidden = protection.hide(text)
-    return tag + readable(hidden.texts[0]).translate({ord(each): span for each, span in hidden.spans.items()})
+    return tag + restored(readable(hidden.texts[0]), hidden.spans)
 
 
 def with_terms(lines: Iterator[str], terms: Glossary, path: str) -> Iterator[str]:

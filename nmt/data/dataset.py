@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from nmt.data.protection import PLACEHOLDERS, Protection
 from nmt.data.report import make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
-from nmt.files import lock, why_unwritable, write_json
+from nmt.files import alone, why_unwritable, write_json
 from nmt.messages import Caution, Say, counted, silent
 
 CACHE_FORMAT = 9
@@ -226,21 +226,6 @@ def _loaded(folder: Path, load: Callable[[Path], Content]) -> Content | None:
         with suppress(OSError, ValueError, LookupError, NmtError):
             return load(folder)
     return None
-
-
-@contextmanager
-def alone(path: Path, say: Say) -> Iterator[None]:
-    """Lock what is to be made; wait while another process makes it. Only warn where locks are not supported."""
-    with path.with_name(f".{path.name}.lock").open("wb") as file:
-        try:
-            try:
-                lock(file)
-            except BlockingIOError:
-                say(f"{path}: another process is making it; waiting")
-                lock(file, wait=True)
-        except OSError as error:
-            say(f"{path}: cannot be locked ({error.strerror}); let only one process at a time make it")
-        yield
 
 
 def try_cache(data: Data) -> None:

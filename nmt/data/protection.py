@@ -42,6 +42,11 @@ class Hidden:
     """Whether the two sides of a pair have different spans; then they keep them."""
 
 
+def restored(text: str, spans: Mapping[str, str]) -> str:
+    """Put spans in place of their placeholders."""
+    return text.translate({ord(placeholder): span for placeholder, span in spans.items()})
+
+
 @dataclass(frozen=True)
 class Protection:
     """Hides the spans of these kinds; without kinds, text stays as it is."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nmt.config import schema
 from nmt.data.corpus import Pair, unreadable
 from nmt.data.glossary import TERM_MARKS
-from nmt.data.protection import PLACEHOLDERS, Hidden, Protection
+from nmt.data.protection import PLACEHOLDERS, Hidden, Protection, restored
 from nmt.data.rough import readable
 from nmt.errors import DataError
 from nmt.files import require_regular_file, write_bytes
@@ -117,7 +117,7 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], spans: Mapping[str, str] = NO_SPANS) -> str:
         """Decode ids: control pieces give no text, an unknown piece gives ``⁇``, a placeholder its span."""
         text: str = self._processor.decode([int(i) for i in ids])
-        return text.strip(" ").translate({ord(each): span for each, span in spans.items()})
+        return restored(text.strip(" "), spans)
 
     def pieces(self, ids: Sequence[int], spans: Mapping[str, str] = NO_SPANS) -> list[str]:
         """The pieces of the ids, as the model spells them, and spans in place of their placeholders."""

@@ -12,13 +12,13 @@ from functools import partial
 from threading import Lock, Thread
 from typing import Any
 
-from nmt.data.dataset import alone, corpus_sha256, prepare
+from nmt.data.dataset import corpus_sha256, prepare
 from nmt.data.report import table
 from nmt.device import format_of, name_of
 from nmt.errors import ConfigError, NmtError, ProcessError
 from nmt.experiments.plan import Plan, Run
 from nmt.experiments.results import draw_all, translate_all
-from nmt.files import read_json, write_json
+from nmt.files import alone, read_json, write_json
 from nmt.messages import Result, Say, silent
 from nmt.model import build_model
 from nmt.runs import directory

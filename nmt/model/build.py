@@ -40,7 +40,7 @@ def build_model(config: schema.Model, source_size: int, target_size: int) -> Seq
 
 def uninitialized_model(config: schema.Model, source_size: int, target_size: int) -> Seq2Seq:
     """Make a network whose parameters a file replaces. It draws no random numbers, which take time."""
-    with _Uninitialized():
+    with Uninitialized():
         return _assemble(config, source_size, target_size)
 
 
@@ -110,7 +110,7 @@ def recurrent_decoder(
 # --- initial values ---------------------------------------------------------------------------------------------------
 
 
-class _Uninitialized(TorchFunctionMode):
+class Uninitialized(TorchFunctionMode):
     """While this context is entered, the functions of ``torch.nn.init`` that modules use leave tensors as they are."""
 
     def __torch_function__(

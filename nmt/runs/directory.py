@@ -122,6 +122,9 @@ class RunDirectory(Checkpoints):
         return (*named, self.confidence.with_suffix(".png"))
 
 
+INSTEAD = "choose another output, or replace the run with --overwrite"
+
+
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
     """The run directory of a configuration. Raises ConfigError if there is none, if it must not be used, or if it was
     begun otherwise; and the errors of ``start_from``, all before the slow preparation."""
@@ -149,9 +152,6 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
     else:
         refuse_other_parts(config)
     return run
-
-
-INSTEAD = "choose another output, or replace the run with --overwrite"
 
 
 def existing_run_error(run: RunDirectory) -> ConfigError:

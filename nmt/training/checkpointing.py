@@ -104,7 +104,7 @@ class Checkpointing:
         """
         progress = saved_progress(self.run, checkpoint)
         damaged: dict[str, Sequence[str]] = {}
-        for name in [*(["best"] if progress.best is not None else []), *self._candidates(progress)]:
+        for name in [*(["best"] if progress.best is not None else []), *candidates(self.run, progress)]:
             try:
                 self.run.weights(name)
             except FileError as error:
@@ -113,7 +113,7 @@ class Checkpointing:
                 if name != "best":
                     self.run.delete(name)
         if "best" in damaged:
-            others = self._candidates(progress)
+            others = candidates(self.run, progress)
             if others:
                 self.run.save("best", self.run.weights(others[0]))
             elif progress.finished(self.training):
@@ -121,7 +121,8 @@ class Checkpointing:
             else:
                 progress = replace(progress, best=None)
         if self.training.average > 1:  # else candidates have no checkpoints
-            progress = replace(progress, kept=tuple(each for each in progress.kept if self.run.has(each.checkpoint)))
+            names = candidates(self.run, progress)
+            progress = replace(progress, kept=tuple(each for each in progress.kept if each.checkpoint in names))
         self.run.keep({each.checkpoint for each in progress.kept})
         return progress
 
@@ -130,7 +131,7 @@ class Checkpointing:
 
         Progress is unaffected: the next ``best`` of an extended run has to beat the checkpoints, not the average.
         """
-        names = on_writer(self.machine.world, lambda: self._candidates(progress))
+        names = on_writer(self.machine.world, lambda: candidates(self.run, progress))
         if self.training.average == 1 or len(names) < 2 or progress.best is None:
             return
         mean = share_tensors(self.machine.world, lambda: average(self.run.weights(name) for name in names))
@@ -148,10 +149,6 @@ class Checkpointing:
         averaged = f"average of the checkpoints of updates {', '.join(map(str, updates))}"
         outcome = "becomes" if better else "does not become"
         self.log.say(f"{averaged}: {format_values(result.scores)}: {outcome} best")
-
-    def _candidates(self, progress: Progress) -> list[str]:
-        """The existing checkpoints that training keeps for the average, best first."""
-        return [candidate.checkpoint for candidate in progress.kept if self.run.has(candidate.checkpoint)]
 
 
 # --- the start of a run: created, or opened to resume -----------------------------------------------------------------
@@ -244,6 +241,11 @@ def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], 
     return checkpoint, progress
 
 
+def candidates(run: RunDirectory, progress: Progress) -> list[str]:
+    """The existing checkpoints that training keeps for the average, best first."""
+    return [candidate.checkpoint for candidate in progress.kept if run.has(candidate.checkpoint)]
+
+
 def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     """Whether a run that has come as far as ``progress`` is trained, averaged, and scored as ``config`` wants it.
     Raises FileError for a manifest that cannot be read."""
@@ -256,7 +258,7 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     if config.data.test is not None:
         written = run.test_hypotheses.exists() and run.test_scores.exists()
         return written and last.get("test") == progress.update
-    averaged = config.training.average > 1 and sum(run.has(each.checkpoint) for each in progress.kept) > 1
+    averaged = config.training.average > 1 and len(candidates(run, progress)) > 1
     return not averaged or last.get("average") == progress.update
 
 

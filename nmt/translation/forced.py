@@ -69,9 +69,9 @@ def force(
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
     A blank side is the end symbol alone. Of a source ``max_source`` pieces are read, which the end symbol follows, of a
-    translation likewise ``max_target``; ``warn`` is called for each side that is cut off, and for a source
-    that begins with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With ``keep_attention`` the
-    attention is returned, if the network has any.
+    translation likewise ``max_target``; ``warn`` is called for each side that is cut off, and for a source that begins
+    with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With ``keep_attention`` the attention is
+    returned, if the network has any.
     """
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
