@@ -70,8 +70,8 @@ def force(
 
     A blank side is the end symbol alone. Of a source ``max_source`` pieces are read, which the end symbol follows, of a
     translation likewise ``max_target``; ``warn`` is called for each side that is cut off, and for a source that begins
-    with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With ``keep_attention`` the attention is
-    returned, if the network has any.
+    with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With ``keep_attention`` the attention
+    is returned, if the network has any.
     """
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
