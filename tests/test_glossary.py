@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -9,6 +10,7 @@ from nmt.cli.translate import main as translate
 from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair, read_terms
 from nmt.data.dataset import prepare
+from nmt.data.encoded import EncodedCorpus
 from nmt.data.glossary import TERM_MARKS, Glossary, inflected, marked
 from nmt.data.protection import Protection
 from nmt.data.tokenizer import learn
@@ -33,13 +35,10 @@ def test_whole_terms_are_found_the_longest_first(text: str, found: str) -> None:
     assert TERMS.annotated(text) == found
 
 
-def test_terms_inside_protected_spans_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nmt.data.glossary.COPIED", 0)
+def test_terms_inside_protected_spans_stay() -> None:
     terms = Glossary(TERMS.terms, share=1.0, protection=Protection(("url", "email", "braces")))
     spans = "http://fire.org/fire fire@x.org {fire}"
     assert terms.annotated(f"{spans} fire") == f"{spans} {marked('feu')}"
-    shown = [terms.shown(Pair(f"{spans} fire {number}", f"{spans} feu")) for number in range(9)]
-    assert all(each.source.startswith(spans) for each in shown)
     tagged = Glossary({"bt": "x"}, protection=Protection(tags=("<bt>",)))
     assert tagged.annotated(" <bt> a bt") == f"<bt> a {marked('x')}"
 
@@ -76,38 +75,42 @@ def test_a_wrong_line_is_named(lines: str, problem: str, tmp_path: Path) -> None
 
 
 def test_some_training_pairs_show_the_whole_target() -> None:
-    pairs = [Pair(f"fire {number}", f"feux {number}") for number in range(300)]
-    shown = [Glossary(TERMS.terms, share=1.0).shown(pair) for pair in pairs]
-    assert [each.target for each in shown] == [pair.target for pair in pairs]
-    assert 20 < sum(each.source == marked(each.target) for each in shown) < 80
-    tagged = Glossary({}, share=1.0, protection=Protection(tags=("<bt>",)))
-    sources = [tagged.shown(Pair(f" <bt>{pair.source}", "a")).source for pair in pairs]
-    assert 20 < sources.count(f"<bt> {marked('a')}") < 80
+    terms, choice = Glossary(TERMS.terms, share=0.99), Random(1)
+    shown = [terms.shown(Pair("fire", "feux"), choice) for _ in range(300)]
+    assert 20 < shown.count(marked("feux")) < 80
 
 
-def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have(
+def test_a_share_of_the_training_pairs_shows_terms_that_both_sides_have_in_each_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nmt.data.glossary.COPIED", 0)
-    pairs = [Pair(f"fire {number}", f"{'feux' if number % 2 else 'rien'} {number}") for number in range(300)]
+    rest = [("feux" if number % 2 else "rien") + f" {number} fire@x.fr" for number in range(300)]
+    pairs = [Pair(f"fire {number} fire@x.fr", target) for number, target in enumerate(rest)]
     write(tmp_path, train=pairs, validation=pairs, test=pairs)
     terms = tmp_path / "terms.tsv"
     terms.write_text("fire\tfeu")
-    how = {"file": str(terms), "share": 0.5}
-    prepared = prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how))
+    how = {"protect": ["email"], "glossary": {"file": str(terms), "share": 0.5}}
+    prepared = prepare(config(tmp_path, {"type": "character", "shared": True}, **how))
     begin = prepared.tokenizers.source.piece_id(TERM_MARKS[0])
-    shown = [begin in source for source, _ in pairs_of(prepared.train)]
-    assert not any(shown[::2])
-    assert 15 < sum(shown) < 60, "of 150 a half, in each all terms or none"
-    assert not any(begin in source for source, _ in pairs_of(prepared.validation))
+
+    def shown(corpus: EncodedCorpus) -> list[int]:
+        return [source.count(begin) for source, _ in pairs_of(corpus)]
+
+    epochs = [shown(prepared.train.in_epoch(epoch)) for epoch in (0, 1)]
+    for found in epochs:
+        assert not any(found[::2])
+        assert 15 < sum(found) < 60, "of 150 a half, in each all terms or none"
+        assert max(found) == 1, "terms inside protected spans stay"
+    assert epochs[0] != epochs[1]
+    assert not any(shown(prepared.validation))
     terms.write_text("fire\trien")
     said = list[str]()
-    other = prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how), said.append)
+    other = prepare(config(tmp_path, {"type": "character", "shared": True}, **how), said.append)
     assert other.report["splits"]["train"]["terms"] == 150 and not any("no training pair" in line for line in said)
     terms.write_text("fire\tfroid")
-    prepare(config(tmp_path, {"type": "character", "shared": True}, glossary=how), said.append)
+    other = prepare(config(tmp_path, {"type": "character", "shared": True}, **how), said.append)
     assert f"data.glossary.file: {terms}: no training pair has a term and its translation" in said
-    assert not any([begin in source for source, _ in pairs_of(other.train)][1::2]), "encoded again"
+    assert not any(shown(other.train.in_epoch(0))), "encoded again"
     assert other.corpus_sha256 != prepared.corpus_sha256, "a run does not resume with other terms"
 
 

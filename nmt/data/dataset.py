@@ -27,7 +27,7 @@ from nmt.errors import DataError, NmtError, of_key
 from nmt.files import alone, why_unwritable, write_json
 from nmt.messages import Caution, Say, counted, silent
 
-CACHE_FORMAT = 9
+CACHE_FORMAT = 10
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 Content = TypeVar("Content")
 Digests = Mapping[str, str]
@@ -63,14 +63,20 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
         terms = Glossary(read_terms(data.glossary.file), data.glossary.share, protection) if data.glossary else None
     start_from = config.training.start_from and str(own or config.training.start_from)
     tokenizers = _tokenizers(options, start_from, data, digests, say).used_as(config)
-    text = bool(options.dropout or data.rough)
+    text = bool(options.dropout or data.rough or terms)
     recipe = Recipe(tokenizers, data.filter, text=text, links=bool(data.linked), glossary=terms)
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     if data.glossary and not report["splits"]["train"]["terms"]:
         say(Caution(f"data.glossary.file: {data.glossary.file}: no training pair has a term and its translation"))
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(
-        tables["train"], tokenizers, dropout=options.dropout, rough=data.rough, parts=parts, seed=config.seed
+        tables["train"],
+        tokenizers,
+        dropout=options.dropout,
+        rough=data.rough,
+        glossary=terms,
+        parts=parts,
+        seed=config.seed,
     )
     pairs = {
         name: list(map(Pair, table["source_text"].to_pylist(), table["target_text"].to_pylist()))
@@ -165,7 +171,6 @@ def _encoded(
         return report, tables
 
     options = [data.filter.model_dump(), training.text, data.protect, training.tokenizers.to, bool(data.rough)]
-    options += [data.glossary and data.glossary.share]
     key = _key(CACHE_FORMAT, digests, training.tokenizers.sha256, options)
     return cached(data.cache, f"corpus-{key}", load, build, say)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Filter, Rough
 from nmt.data.corpus import Pair, corpus_name, read_pairs
-from nmt.data.glossary import Glossary
+from nmt.data.glossary import STRAY, Glossary
 from nmt.data.links import Link, linked_pairs, piece_links, piece_words
 from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
@@ -55,7 +55,7 @@ class Recipe:
     tag: str | None = None
     """The piece before each source sentence without a tag."""
     glossary: Glossary | None = None
-    """Terms that some pairs show."""
+    """Terms that an epoch shows in some pairs."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -110,8 +110,8 @@ def encode(
     facts: dict[str, Sequence[int]] = {}
     places: list[list[list[int]]] = []
     share = SHARE if recipe.rule else 0.0
-    shown = [recipe.glossary.shown(pair) for pair in pairs] if recipe.glossary else pairs
-    hidden = [recipe.tokenizers.hide(*pair, share=share) for pair in shown]
+    clean = [Pair(pair.source.translate(STRAY), pair.target) for pair in pairs] if recipe.glossary else pairs
+    hidden = [recipe.tokenizers.hide(*pair, share=share) for pair in clean]
     for place, (side, tokenizer) in enumerate(recipe.tokenizers.sides()):
         texts, read = [pair[place] for pair in pairs], [each.texts[place] for each in hidden]
         ids = tokenizer.encode(read, threads)
@@ -229,8 +229,9 @@ class TrainingSet(EncodedCorpus):
     """All pairs of the training corpora, corpus after corpus, from which each epoch reads its own.
 
     ``dropout`` is the share of merges that a segmentation leaves out, ``rough`` that of pairs whose source is changed,
-    both drawn again in each epoch; with either, the table has the text of both sides, too. ``parts`` are the pairs of
-    each corpus of a mix, and how many of them an epoch reads. All draws follow from the ``seed``.
+    ``glossary`` has terms that some sources show, all drawn again in each epoch; with any, the table has the text of
+    both sides, too. ``parts`` are the pairs of each corpus of a mix, and how many of them an epoch reads. All draws
+    follow from the ``seed``.
     """
 
     def __init__(
@@ -240,17 +241,18 @@ class TrainingSet(EncodedCorpus):
         *,
         dropout: float = 0.0,
         rough: Rough | None = None,
+        glossary: Glossary | None = None,
         parts: Parts = (),
         seed: int = 0,
     ) -> None:
         super().__init__(table)
-        self._table, self._rough, self._parts, self._seed = table, rough, parts, seed
+        self._table, self._rough, self._glossary, self._parts, self._seed = table, rough, glossary, parts, seed
         self._encode, self._tags = dict[str, Encode](), set[int]()
         if tokenizers is not None:
             self._tags, self._parted = {*tokenizers.tags}, tokenizers.protection.parted
             if dropout:
                 self._encode |= {side: BpeDropout(each, dropout).sample for side, each in tokenizers.sides()}
-            elif rough is not None:
+            elif rough is not None or glossary is not None:
                 self._encode["source"] = lambda text, _: tokenizers.source.encode([text])[0]
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
@@ -275,7 +277,7 @@ class TrainingSet(EncodedCorpus):
                         first += len(batch)
                 return mapped(path)
         except OSError as error:
-            key = "data.rough" if self._rough else "tokenizer.dropout"
+            key = "data.rough" if self._rough else "data.glossary" if self._glossary else "tokenizer.dropout"
             remedy = f"let TMPDIR name a directory with space, or leave {key} out"
             raise DataError(f"{key}: cannot write the sentences of an epoch: {error}; {remedy}") from None
 
@@ -283,14 +285,20 @@ class TrainingSet(EncodedCorpus):
         """Change and encode the texts of a side of a batch whose pairs are numbered from ``first``."""
         if side not in self._encode:
             return batch[side]
-        rows, encode, rough = [], self._encode[side], self._rough if side == "source" else None
-        texts, best = batch[f"{side}_text"].to_pylist(), batch[side].to_pylist()
-        for pair, (text, ids) in enumerate(zip(texts, best, strict=True), first):
+        rows, encode = [], self._encode[side]
+        columns = [batch[name].to_pylist() for name in (side, f"{side}_text", "target_text")]
+        for pair, (ids, text, target) in enumerate(zip(*columns, strict=True), first):
             number = text_hash(repr((self._seed, epoch, pair, side)))
             tag = ids[:1] if ids and ids[0] in self._tags else []
             text = self._parted(text)[1] if tag else text  # noqa: PLW2901
-            rows.append(tag + encode(roughened(text, rough, Random(number)) if rough else text, number))
+            text = self._changed(Pair(text, target), Random(number)) if side == "source" else text  # noqa: PLW2901
+            rows.append(tag + encode(text, number))
         return pa.array(rows, batch[side].type)
+
+    def _changed(self, pair: Pair, choice: Random) -> str:
+        """The source of a pair as an epoch reads it."""
+        source = self._glossary.shown(pair, choice) if self._glossary else pair.source
+        return roughened(source, self._rough, choice) if self._rough else source
 
 
 def epoch_rows(parts: Parts, *, seed: int, epoch: int) -> NDArray[np.int64]:

@@ -4,11 +4,11 @@ Inline constraints that replace the source term (Dinu et al. 2019). Two marks, p
 of spans, stand around the translation.
 """
 
-import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from random import Random
 
 from nmt.data.corpus import Pair
 from nmt.data.protection import PLACEHOLDERS, Protection
@@ -29,7 +29,7 @@ class Glossary:
 
     terms: Mapping[str, str]
     share: float = 0.0
-    """Share of the training pairs that show some of them."""
+    """Share of the training pairs that an epoch shows with some of them."""
     protection: Protection = field(default_factory=Protection)
     """Terms inside its spans stay."""
 
@@ -48,21 +48,20 @@ class Glossary:
         """Replace each term of a text to translate."""
         return self._replaced(text.translate(STRAY), lambda _: True)
 
-    def shown(self, pair: Pair) -> Pair:
-        """Return a training pair; in ``share`` of all pairs the source shows translations that the target has, with any
-        ending: each with a probability that is drawn for the pair. In ``COPIED`` of these it is the marked target."""
-        source, choice = pair.source.translate(STRAY), random.Random("\n".join(pair))
+    def shown(self, pair: Pair, choice: Random) -> str:
+        """Return the source of a training pair; in ``share`` of all pairs it shows translations that the target has,
+        with any ending: each with a probability that is drawn for the pair. In ``COPIED`` of these it is the marked
+        target."""
         if choice.random() >= self.share:
-            return Pair(source, pair.target)
+            return pair.source
         if choice.random() < COPIED:
-            tag, _ = self.protection.parted(source)
-            return Pair(f"{tag} {marked(pair.target.translate(STRAY))}".lstrip(), pair.target)
+            return marked(pair.target.translate(STRAY))
         part = choice.random()
 
         def wanted(translation: str) -> bool:
             return choice.random() < part and inflected(translation, pair.target)
 
-        return Pair(self._replaced(source, wanted), pair.target)
+        return self._replaced(pair.source, wanted)
 
     def fits(self, pair: Pair) -> bool:
         """Whether a training pair has a term and its translation."""
