@@ -163,6 +163,13 @@ def test_an_epoch_of_two_corpora(tmp_path: Path) -> None:
     assert both == Counter(row for row in everything if row[0] != tag)
 
 
+def test_parts_of_corpora_are_segmented_as_in_the_whole(tmp_path: Path) -> None:
+    whole, parts = (prepare(mixed(tmp_path, {"europarl": part, "back": 1.0}, DROPOUT)) for part in (1.0, 0.5))
+    every, read = sources_of(whole, 1), sources_of(parts, 1)
+    assert len(read) == 210 and read[:60] == every[:60]
+    assert not Counter(read) - Counter(every)
+
+
 def test_weights_change_neither_tokenizers_nor_encoded_text(tmp_path: Path) -> None:
     prepare(mixed(tmp_path, {"europarl": 1.0, "back": 2.0}))
     said: list[str] = []

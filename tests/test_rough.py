@@ -1,16 +1,16 @@
 """Rough text: what each change makes of a text, and what training reads of it."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from nmt.cli.translate import read_as_sentence
 from nmt.config.schema import Rough
 from nmt.data.dataset import prepare
 from nmt.data.glossary import marked
-from nmt.data.protection import Protection
+from nmt.data.protection import Protection, restored
 from nmt.data.rough import CHANGES, mistyped, readable, roughened
 from tests.comparison import differences
 from tests.small_run import train_whole_and_in_parts
@@ -30,11 +30,12 @@ def test_capitals_are_read_as_a_sentence(tmp_path: Path) -> None:
     assert readable("«DEUX ÉTÉS, 2 \ue000.") == "«Deux étés, 2 \ue000."
     assert readable(f"A {marked('OTAN')} DOG") == f"A {marked('OTAN')} dog"
     assert [text for text in ("USA.", "TWO dogs", "犬 USA", "", "1 2") if readable(text) != text] == []
-    spans = Protection(("braces", "url"), ("<bt>",))
-    assert read_as_sentence("<bt> OPEN {A} AT WWW.B.COM", spans) == "<bt> Open {A} at WWW.B.COM"
-    for rough, read in (({}, "Oak elm"), (None, "OAK ELM")):
+    for rough, read, spans in (({}, "Oak elm", "<bt> Open {A} at WWW.B.COM"), (None, "OAK ELM", None)):
         tokenizers = prepare(configuration(tmp_path, data={"rough": rough})).tokenizers
         assert [*tokenizers.hide("OAK ELM", "ELM OAK").texts] == [read, "ELM OAK"]
+        protecting = replace(tokenizers, protection=Protection(("braces", "url"), ("<bt>",)))
+        hidden = protecting.hide(text := "<bt> OPEN {A} AT WWW.B.COM")
+        assert restored(hidden.texts[0], hidden.spans) == (spans or text)
 
 
 @pytest.mark.parametrize(("letter", "keys"), [("g", "ftyhvb"), ("É", "WRSD"), ("ж", "ж")])

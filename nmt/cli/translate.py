@@ -22,7 +22,6 @@ from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
 from nmt.data.protection import Protection, restored
-from nmt.data.rough import readable
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.evaluation.figures.files import make_folder
@@ -101,10 +100,7 @@ def translate(
     name, lines = (input, read_lines(input)) if input else ("standard input", standard_input())
     config = load_run_config(model[0])
     protection = Protection(config.data.protect, config.data.tags)
-    if glossary:
-        if config.data.rough is not None:  # terms are found in sources in capitals, too
-            lines = (read_as_sentence(line, protection) for line in lines)
-        lines = with_terms(lines, Glossary(read_terms(glossary), protection=protection), glossary)
+    terms = Glossary(read_terms(glossary), protection=protection) if glossary else None
     run, calibration = RunDirectory(model[0]), None
     if confidence:
         given = {key: value for key, value in decoding.items() if value is not None}
@@ -116,6 +112,9 @@ def translate(
     from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
     translator = Translator.load(model, device, precision)
+    if glossary and terms:
+        hidden = map(translator.tokenizers.hide, lines)  # makes sentences of lines in capitals, too
+        lines = with_terms((restored(each.texts[0], each.spans) for each in hidden), terms, glossary)
     if sampling_temperature is not None:
         sampling = Sampling(sampling_temperature, top_k, top_p, Sampling.seed if seed is None else seed)
         decoding = {"beam_size": 1, **decoding, "sampling": sampling}
@@ -178,13 +177,6 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
             say("")
             return
         yield line
-
-
-def read_as_sentence(line: str, protection: Protection) -> str:
-    """Write a line in capitals as a sentence, except for its tag and protected spans."""
-    tag, text = protection.parted(line)
-    hidden = protection.hide(text)
-    return tag + restored(readable(hidden.texts[0]), hidden.spans)
 
 
 def with_terms(lines: Iterator[str], terms: Glossary, path: str) -> Iterator[str]:

@@ -70,13 +70,7 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
         say(Caution(f"data.glossary.file: {data.glossary.file}: no training pair has a term and its translation"))
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(
-        tables["train"],
-        tokenizers,
-        dropout=options.dropout,
-        rough=data.rough,
-        glossary=terms,
-        parts=parts,
-        seed=config.seed,
+        tables["train"], recipe, dropout=options.dropout, rough=data.rough, parts=parts, seed=config.seed
     )
     pairs = {
         name: list(map(Pair, table["source_text"].to_pylist(), table["target_text"].to_pylist()))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from nmt.config.schema import AnyCorpus, Filter, Rough
 from nmt.data.corpus import Pair, corpus_name, read_pairs
-from nmt.data.glossary import STRAY, Glossary
+from nmt.data.glossary import Glossary
 from nmt.data.links import Link, linked_pairs, piece_links, piece_words
 from nmt.data.protection import SHARE
 from nmt.data.report import KEPT, REASONS, SIDES, counts_by_reason
@@ -110,8 +110,7 @@ def encode(
     facts: dict[str, Sequence[int]] = {}
     places: list[list[list[int]]] = []
     share = SHARE if recipe.rule else 0.0
-    clean = [Pair(pair.source.translate(STRAY), pair.target) for pair in pairs] if recipe.glossary else pairs
-    hidden = [recipe.tokenizers.hide(*pair, share=share) for pair in clean]
+    hidden = [recipe.tokenizers.hide(*pair, share=share) for pair in pairs]
     for place, (side, tokenizer) in enumerate(recipe.tokenizers.sides()):
         texts, read = [pair[place] for pair in pairs], [each.texts[place] for each in hidden]
         ids = tokenizer.encode(read, threads)
@@ -229,50 +228,54 @@ class TrainingSet(EncodedCorpus):
     """All pairs of the training corpora, corpus after corpus, from which each epoch reads its own.
 
     ``dropout`` is the share of merges that a segmentation leaves out, ``rough`` that of pairs whose source is changed,
-    ``glossary`` has terms that some sources show, all drawn again in each epoch; with any, the table has the text of
-    both sides, too. ``parts`` are the pairs of each corpus of a mix, and how many of them an epoch reads. All draws
-    follow from the ``seed``.
+    and some sources show terms of the glossary of their ``recipe``, all drawn again in each epoch; the table then has
+    the text of both sides, too. ``parts`` are the pairs of each corpus of a mix, and how many of them an epoch reads.
+    All draws follow from the ``seed``.
     """
 
     def __init__(
         self,
         table: pa.Table,
-        tokenizers: Tokenizers | None = None,
+        recipe: Recipe | None = None,
         *,
         dropout: float = 0.0,
         rough: Rough | None = None,
-        glossary: Glossary | None = None,
         parts: Parts = (),
         seed: int = 0,
     ) -> None:
         super().__init__(table)
-        self._table, self._rough, self._glossary, self._parts, self._seed = table, rough, glossary, parts, seed
-        self._encode, self._tags = dict[str, Encode](), set[int]()
-        if tokenizers is not None:
+        self._table, self._rough, self._parts, self._seed = table, rough, parts, seed
+        self._encode, self._tags, self._glossary = dict[str, Encode](), set[int](), recipe and recipe.glossary
+        if recipe is not None:
+            tokenizers = recipe.tokenizers
             self._tags, self._parted = {*tokenizers.tags}, tokenizers.protection.parted
             if dropout:
                 self._encode |= {side: BpeDropout(each, dropout).sample for side, each in tokenizers.sides()}
-            elif rough is not None or glossary is not None:
+            elif rough is not None or self._glossary is not None:
                 self._encode["source"] = lambda text, _: tokenizers.source.encode([text])[0]
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it."""
         whole = all(size == count for size, count in self._parts)
-        if whole and not self._encode:
-            return self
-        table = self._sampled(epoch) if self._encode else self._table
         drawn = None if whole else epoch_rows(self._parts, seed=self._seed, epoch=epoch)
-        return EncodedCorpus(table, drawn)
+        if not self._encode:
+            return self if whole else EncodedCorpus(self._table, drawn)
+        if drawn is None:
+            return EncodedCorpus(self._sampled(epoch, np.arange(len(self))))
+        pairs = np.unique(drawn)
+        return EncodedCorpus(self._sampled(epoch, pairs), np.searchsorted(pairs, drawn))
 
-    def _sampled(self, epoch: int) -> pa.Table:
-        """The ids of an epoch, in a temporary file. Raises DataError if it cannot be written."""
+    def _sampled(self, epoch: int, pairs: NDArray[np.int64]) -> pa.Table:
+        """The ids of these pairs in an epoch, in a temporary file. Raises DataError if it cannot be written."""
         schema, first = self._table.select(SIDES).schema, 0
         try:
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped beyond its end
                 path = Path(folder, "epoch")
                 with pa.ipc.new_stream(str(path), schema) as writer:
                     for batch in self._table.to_batches(max_chunksize=UNIT):
-                        sides = [self._sampled_side(side, batch, first, epoch) for side in SIDES]
+                        numbers = pairs[slice(*np.searchsorted(pairs, [first, first + len(batch)]))]
+                        chosen = batch.take(pa.array(numbers - first))
+                        sides = [self._sampled_side(side, chosen, numbers.tolist(), epoch) for side in SIDES]
                         writer.write_batch(pa.record_batch(sides, schema))
                         first += len(batch)
                 return mapped(path)
@@ -281,13 +284,13 @@ class TrainingSet(EncodedCorpus):
             remedy = f"let TMPDIR name a directory with space, or leave {key} out"
             raise DataError(f"{key}: cannot write the sentences of an epoch: {error}; {remedy}") from None
 
-    def _sampled_side(self, side: str, batch: pa.RecordBatch, first: int, epoch: int) -> pa.Array:
-        """Change and encode the texts of a side of a batch whose pairs are numbered from ``first``."""
+    def _sampled_side(self, side: str, batch: pa.RecordBatch, numbers: list[int], epoch: int) -> pa.Array:
+        """Change and encode the texts of a side of pairs with these numbers."""
         if side not in self._encode:
             return batch[side]
         rows, encode = [], self._encode[side]
         columns = [batch[name].to_pylist() for name in (side, f"{side}_text", "target_text")]
-        for pair, (ids, text, target) in enumerate(zip(*columns, strict=True), first):
+        for pair, ids, text, target in zip(numbers, *columns, strict=True):
             number = text_hash(repr((self._seed, epoch, pair, side)))
             tag = ids[:1] if ids and ids[0] in self._tags else []
             text = self._parted(text)[1] if tag else text  # noqa: PLW2901

@@ -25,6 +25,8 @@ STEPS = 1400
 """Into which the root mean square of a matrix is divided."""
 SMALL = 1_000_000
 """Bytes of fp32 weights below which an export has four times the steps: its file stays small."""
+ENOUGH = 300
+"""Translations that tell as much about rounding as more do."""
 
 
 def export_web(run: str | Path, output: Path) -> None:
@@ -51,7 +53,7 @@ def exported(run: LoadedRun, translations: Sequence[Translation] | None = None) 
     refuse_unknown_pieces(run.tokenizers)
     weights = unshared(run.model.state_dict())
     steps = 4 * STEPS if sum(each.nbytes for each in weights.values()) < SMALL else STEPS
-    moments = None if translations is None else moments_of(run, translations)
+    moments = moments_of(run, translations[:: len(translations) // ENOUGH or 1]) if translations else None
     parts = {
         "weights.bin": compressed(save(rounded(weights, steps, moments))),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
