@@ -137,6 +137,7 @@ def test_processes_share_each_epoch() -> None:
     """Two processes deal out its three batches and go on with the next epoch; four take more than an epoch."""
     alone = dealt(0, 1, 12)
     assert [after for after, _ in alone[:4]] == [Position(0, 1), Position(0, 2), Position(1, 0), Position(1, 1)]
+    assert [after.of for after, _ in alone[:3]] == [3, 3, 1], "batches of the epoch"
     for first in (0, 3):
         assert sorted(row[0] for _, rows in alone[first : first + 3] for row in rows) == list(range(6))
     for size in (2, 3, 4):

@@ -7,7 +7,7 @@ resume. A slice of the plan is a shard.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from nmt.config.schema import Count
+from nmt.config.schema import Count, Size
 from nmt.data.tokenizer import Ids, Tokenizers
 from nmt.records import Record
 
@@ -175,6 +175,8 @@ class Position:
 
     epoch: Count = 0
     batch: Count = 0
+    of: Size = field(default=1, compare=False)
+    """Batches of this epoch."""
 
 
 def training_batches(
@@ -209,7 +211,7 @@ def _batches(
         pairs = corpus.in_epoch(epoch)
         plan = plan_epoch(pairs.source_lengths, pairs.target_lengths, batch_tokens, seed=seed, epoch=epoch)
         for i in range(first, len(plan)):
-            yield pairs, plan[i], Position(epoch, i + 1) if i + 1 < len(plan) else Position(epoch + 1, 0)
+            yield pairs, plan[i], Position(epoch, i + 1, len(plan)) if i + 1 < len(plan) else Position(epoch + 1, 0)
         epoch, first = epoch + 1, 0
 
 

@@ -223,7 +223,3 @@ class Extent:
     def epochs(self, updates: int) -> float:
         """Return how many epochs a number of updates reads."""
         return updates * self.per_update / self.batches
-
-    def read(self, progress: Progress) -> float:
-        """Return the epochs that have been read."""
-        return progress.position.epoch + min(1.0, progress.position.batch / self.batches)

@@ -83,13 +83,12 @@ class Log:
         place = f"update {progress.update}/{training.updates}  epoch {progress.epoch}"
         self.say(Detail(f"{place}  loss {window.mean:.3f}  {window.rate:,.0f} target tokens/s"))
 
-    def validation(
-        self, progress: Progress, result: ValidationResult, training: Training, extent: Extent, *, best: bool
-    ) -> None:
+    def validation(self, progress: Progress, result: ValidationResult, training: Training, *, best: bool) -> None:
         """Record a validation, and say it as a row of a table; say if it ends training early, and why."""
         scores = {**result.scores, **result.by_tag}
         self.record(progress.update, "validation", **scores, seconds=result.seconds, best=best)
-        cells = [("update", 9, f"{progress.update:,}"), ("epochs", 7, f"{extent.read(progress):.2f}")]
+        read = progress.position.epoch + progress.position.batch / progress.position.of
+        cells = [("update", 9, f"{progress.update:,}"), ("epochs", 7, f"{read:.2f}")]
         for name, value in result.scores.items():
             metric = METRICS[name]
             cells.append((metric.label, max(len(metric.label), 5) + 1, metric.format(value)))

@@ -116,7 +116,7 @@ class Trainer:
         result = self.validator(self.progress.update, check_stop=check_stop)
         before, training = self.progress, self.training
         self.progress = before.judged(result.merit(training.validation.metric), training)
-        self.log.validation(self.progress, result, training, self.extent, best=self.progress.best is not before.best)
+        self.log.validation(self.progress, result, training, best=self.progress.best is not before.best)
         self.checkpointing.save_best(before, self.progress)
         self.save()
 
