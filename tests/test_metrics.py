@@ -33,6 +33,7 @@ def test_a_metric_that_is_registered_is_measured_and_shown(monkeypatch: pytest.M
     lines = metrics.Metric("lines", "lines", lambda evidence: metrics.Score(len(evidence.hypotheses)), decimals=0)
     metrics.register(lines)
     assert metrics.format_values({"bleu": 1.0, "lines": 5.0}) == "BLEU 1.00  lines 5"
+    assert metrics.format_values({"perplexity": 1e300}) == "perplexity 1.0e+300"
     assert metrics.scores_of(FULL)["lines"].value == len(HYPOTHESES)
     with pytest.raises(
         ConfigError, match=r"'blau' is not one of .+; nearest: bleu; a metric of your own is known where"

@@ -82,7 +82,7 @@ class Metric:
 
     def format(self, value: float) -> str:
         """Format a value for people."""
-        return f"{value:.{self.decimals}f}"
+        return f"{value:.{self.decimals}f}" if value < 1e6 else f"{value:.1e}"  # perplexity, when training diverges
 
 
 METRICS: dict[str, Metric] = {}
