@@ -7,11 +7,7 @@ from statistics import fmean
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-SYSTEMS = {
-    "luong": "luong, no input feeding",
-    "luong-feeding": "luong, input feeding",
-    "stacked": "three GRU layers",
-}
+SYSTEMS = {"luong": "luong, no input feeding", "luong-feeding": "luong, input feeding", "stacked": "three GRU layers"}
 """Names of systems on the page that differ from those in scripts/benchmarks/systems.py."""
 
 

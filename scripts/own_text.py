@@ -366,12 +366,7 @@ def error_rates(folder: Path) -> dict[str, list[float]]:
             with TemporaryDirectory() as place:
                 scores, file = f"{place}/scores", f"{place}/links"
                 score_pairs(
-                    model=str(seed),
-                    source=source,
-                    target=target,
-                    output=scores,
-                    alignments=file,
-                    reverse_model=reverse,
+                    model=str(seed), source=source, target=target, output=scores, alignments=file, reverse_model=reverse
                 )
                 found = [parse_gold(line, file).sure for line in read_lines(file)]
             proposed.setdefault(name, []).append(found)

@@ -84,12 +84,7 @@ def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], bea
 @pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.03)])
 @pytest.mark.parametrize("most", [1, 128])
 def test_graphs_give_the_eager_gradients(
-    variant: str,
-    smoothing: float,
-    precision: torch.dtype,
-    tolerance: float,
-    most: int,
-    monkeypatch: pytest.MonkeyPatch,
+    variant: str, smoothing: float, precision: torch.dtype, tolerance: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two shapes in turns, so that each is computed, recorded and replayed, and two batches an update; in between, the
     model is looked at. All losses are kept, with autograd's nodes: those of a real training die late, by chance."""

@@ -27,11 +27,7 @@ USUAL: dict[str, dict[str, Any]] = {
 """Measured by default."""
 FAST: dict[str, dict[str, Any]] = {
     "lstm": {"encoder": {"type": "lstm"}, "decoder": {"type": "lstm"}, "attention": BAHDANAU},
-    "lstm-feeding": {
-        "encoder": {"type": "lstm"},
-        "decoder": {"type": "lstm"},
-        "attention": FEEDING,
-    },
+    "lstm-feeding": {"encoder": {"type": "lstm"}, "decoder": {"type": "lstm"}, "attention": FEEDING},
     "stacked": {
         "encoder": {"layers": 3, "residual": True},
         "decoder": {"layers": 3, "residual": True},
