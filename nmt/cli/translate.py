@@ -22,6 +22,7 @@ from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
 from nmt.data.protection import Protection, restored
+from nmt.data.rough import in_capitals, lowered
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.evaluation.figures.files import make_folder
@@ -112,9 +113,6 @@ def translate(
     from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
     translator = Translator.load(model, device, precision)
-    if glossary and terms:
-        hidden = map(translator.tokenizers.hide, lines)  # makes sentences of lines in capitals, too
-        lines = with_terms((restored(each.texts[0], each.spans) for each in hidden), terms, glossary)
     if sampling_temperature is not None:
         sampling = Sampling(sampling_temperature, top_k, top_p, Sampling.seed if seed is None else seed)
         decoding = {"beam_size": 1, **decoding, "sampling": sampling}
@@ -137,6 +135,7 @@ def translate(
             first=done + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
             total=None if (count := count_lines(input)) is None or paragraphs else count - done,
+            change=partial(annotate, terms=terms, rough=config.data.rough is not None) if terms else str,
         )
         read = islice(with_prompt(lines) if typed else lines, done, None)
         translations = translate_marked(watched, read, name, done + 1, protection) if markup else watched(read)
@@ -145,6 +144,8 @@ def translate(
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))
             if pictures:
                 draw(translation, number, Path(pictures), config.data)
+    if terms and not terms.used:
+        warnings.warn(f"{glossary}: the text has none of these terms", NmtWarning, stacklevel=2)
 
 
 main = Command(translate)
@@ -179,15 +180,13 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
         yield line
 
 
-def with_terms(lines: Iterator[str], terms: Glossary, path: str) -> Iterator[str]:
-    """Yield lines with the translations of terms, and warn after the last line if none had a term."""
-    found = False
-    for line in lines:
-        annotated = terms.annotated(line)
-        found |= annotated != line
-        yield annotated
-    if not found:
-        warnings.warn(f"{path}: the text has none of these terms", NmtWarning, stacklevel=2)
+def annotate(text: str, terms: Glossary, *, rough: bool) -> str:
+    """Replace terms by their translations; with ``rough``, a text in capitals becomes a sentence."""
+    tag, own = terms.protection.parted(text)
+    if not rough or not in_capitals(terms.protection.hide(own).texts[0]):
+        return terms.annotated(text)
+    hidden = terms.protection.hide(terms.in_capitals.annotated(own))
+    return tag + restored(lowered(hidden.texts[0]), hidden.spans)
 
 
 def draw(translation: Translation, number: int, folder: Path, data: Data) -> None:

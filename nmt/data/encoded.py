@@ -294,14 +294,13 @@ class TrainingSet(EncodedCorpus):
             number = text_hash(repr((self._seed, epoch, pair, side)))
             tag = ids[:1] if ids and ids[0] in self._tags else []
             text = self._parted(text)[1] if tag else text  # noqa: PLW2901
-            text = self._changed(Pair(text, target), Random(number)) if side == "source" else text  # noqa: PLW2901
+            if side == "source" and (self._glossary or self._rough):
+                choice = Random(number)
+                text = self._glossary.shown(Pair(text, target), choice) if self._glossary else text  # noqa: PLW2901
+                text = roughened(text, self._rough, choice) if self._rough else text  # noqa: PLW2901
+                number = choice.getrandbits(63)  # another stream for the segmentation
             rows.append(tag + encode(text, number))
         return pa.array(rows, batch[side].type)
-
-    def _changed(self, pair: Pair, choice: Random) -> str:
-        """The source of a pair as an epoch reads it."""
-        source = self._glossary.shown(pair, choice) if self._glossary else pair.source
-        return roughened(source, self._rough, choice) if self._rough else source
 
 
 def epoch_rows(parts: Parts, *, seed: int, epoch: int) -> NDArray[np.int64]:

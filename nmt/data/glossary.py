@@ -6,7 +6,7 @@ of spans, stand around the translation.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 
@@ -32,6 +32,8 @@ class Glossary:
     """Share of the training pairs that an epoch shows with some of them."""
     protection: Protection = field(default_factory=Protection)
     """Terms inside its spans stay."""
+    used: set[str] = field(default_factory=set)
+    """Translations that :meth:`annotated` has put in."""
 
     @cached_property
     def _spelled(self) -> dict[str, str]:
@@ -40,13 +42,23 @@ class Glossary:
 
     @cached_property
     def _found(self) -> re.Pattern[str]:
-        """A whole term, the longest first."""
-        spelled = sorted(self._spelled, key=len, reverse=True)
-        return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, spelled)) or '(?!)'})(?!\w)")
+        """A whole term, the longest first, with any white space between its words."""
+        spelled = (r"\s+".join(map(re.escape, term.split())) for term in sorted(self._spelled, key=len, reverse=True))
+        return re.compile(rf"(?<!\w)(?:{'|'.join(spelled) or '(?!)'})(?!\w)")
+
+    @cached_property
+    def in_capitals(self) -> "Glossary":
+        """The same for text in capitals."""
+        return replace(self, terms={term.upper(): each for term, each in self.terms.items()})
 
     def annotated(self, text: str) -> str:
         """Replace each term of a text to translate."""
-        return self._replaced(text.translate(STRAY), lambda _: True)
+
+        def wanted(translation: str) -> bool:
+            self.used.add(translation)
+            return True
+
+        return self._replaced(text.translate(STRAY), wanted)
 
     def shown(self, pair: Pair, choice: Random) -> str:
         """Return the source of a training pair; in ``share`` of all pairs it shows translations that the target has,
@@ -65,7 +77,7 @@ class Glossary:
 
     def fits(self, pair: Pair) -> bool:
         """Whether a training pair has a term and its translation."""
-        return any(inflected(self._spelled[term], pair.target) for term in self._found.findall(pair.source))
+        return self._replaced(pair.source, lambda each: inflected(each, pair.target)) != pair.source
 
     def _replaced(self, text: str, wanted: Callable[[str], bool]) -> str:
         """Replace the terms behind the tag and outside protected spans whose translations are wanted."""
@@ -73,7 +85,7 @@ class Glossary:
         inside = self.protection.inside(text)
 
         def replaced(term: re.Match[str]) -> str:
-            translation = self._spelled[term[0]]
+            translation = self._spelled[" ".join(term[0].split())]
             shown = not inside & {term.start(), term.end()} and wanted(translation)
             return marked(translation) if shown else term[0]
 
@@ -87,6 +99,6 @@ def marked(translation: str) -> str:
 
 def inflected(translation: str, text: str) -> bool:
     """Whether a text has a translation, the ends of its longer words aside: ``belle porte`` for ``belles portes``."""
-    stems = (word[: max(STEM, len(word) - ENDING)] for word in translation.split())
-    pattern = r"\s+".join(rf"{re.escape(stem)}\w{{0,{ENDING + 2}}}" for stem in stems)
+    kept = ((word, max(STEM, len(word) - ENDING)) for word in translation.split())
+    pattern = r"\s+".join(rf"{re.escape(word[:n])}\w{{0,{len(word[n:]) + ENDING}}}" for word, n in kept)
     return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None

@@ -6,15 +6,15 @@ Models that were trained on sentences drop text of longer lines.
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import pairwise, tee
 
 import torch
 
 from nmt.data.links import added_tag
 from nmt.data.protection import Protection
-from nmt.data.rough import TERM
 from nmt.errors import NmtWarning
 from nmt.evaluation.alignment import without_end
 from nmt.messages import UNSEEN, progress_bar
@@ -41,10 +41,9 @@ TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 
 def sentences(line: str, protection: Protection) -> list[str]:
-    """Split a line, outside spans and terms, into sentences, each with the white space behind it and the line's tag."""
+    """Split a line, outside spans, into sentences, each with the white space behind it and the line's tag."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
-    terms = {place for term in TERM.finditer(line) for place in range(term.start() + 1, term.end())}
-    ends = sorted(found - protection.inside(line) - terms)
+    ends = sorted(found - protection.inside(line))
     tag, _ = protection.parted(line)
     return [(f"{tag} " if begin and tag else "") + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
 
@@ -107,13 +106,14 @@ def translate_watched(
     first: int = 1,
     what: str | None = None,
     total: int | None = None,
+    change: Callable[[str], str] = str,
 ) -> Iterator[Translation]:
     """Translate lines as they arrive, with warnings that name the text ``source`` and count from line ``first``.
 
     With ``between``, each line is translated sentence by sentence. The translation is indented as the line is, and has
     ``between`` in place of a space, or of nothing, between two sentences. With ``typed``, a person types the lines,
     which are translated one by one. ``what`` names the step in which ``total`` lines are counted, if that is known;
-    None shows no progress.
+    None shows no progress. ``change`` makes what is translated of a line or sentence.
     """
 
     def warn() -> None:
@@ -127,7 +127,7 @@ def translate_watched(
     lost, cut, done = LostText(protection), defaultdict[int, list[str]](list), list[Translation]()
     with nullcontext(UNSEEN) if what is None else progress_bar(what, total, unit) as progress:
         found = translator.stream(
-            (part if whole else part.rstrip() for _, _, parts in texts for part in parts),
+            (change(part if whole else part.rstrip()) for _, _, parts in texts for part in parts),
             options,
             first=first,
             window=1 if typed else WINDOW,
@@ -137,11 +137,11 @@ def translate_watched(
         for place, translation in enumerate(found, first):
             if not done:
                 number, line, parts = next(paragraphs)
-            lost.add(number, translation, cut.pop(place, ()))
-            done.append(translation)
+            done.append(replace(translation, source=parts[len(done)]))  # as it was before ``change``
+            lost.add(number, done[-1], cut.pop(place, ()))
             if len(done) == len(parts):
                 if typed:
                     warn()
-                yield translation if between is None else joined(line, parts, done, between)
+                yield done[0] if between is None else joined(line, parts, done, between)
                 done = []
     warn()
