@@ -150,7 +150,7 @@ def test_a_line_too_long_is_cut_with_a_warning(translate: Translate) -> None:
     assert err.endswith(": too long: only its first 30 pieces are translated\n")
 
 
-def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate) -> None:
+def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate, tmp_path: Path) -> None:
     text = f"<b>{LINES[0]}</b>\n\n<i/>{LINES[1]}\n"
     code, out, err = translate(text, "--markup", "--n-best", "2", "--beam-size", "2")
     assert (code, err, out.count("<b>"), out.count("</b>"), out.count("<i/>")) == (0, "", 2, 2, 2)
@@ -158,6 +158,9 @@ def test_tags_stand_in_the_translation_of_the_same_text(translate: Translate) ->
     assert re.sub("<[^>]*>", "", out) == plain
     code, out, err = translate(f"{TEXT}a</b>\n", "--markup")
     assert code == 2 and f"standard input:{len(LINES) + 1}: tag </b> at character 2 closes nothing" in err
+    (tmp_path / "in").write_text(f"{TEXT}a</b>\n<b>\n")
+    code, _, err = translate("", "--markup", "--input", str(tmp_path / "in"), "--output", str(tmp_path / "out"))
+    assert code == 2 and err.count(f"{tmp_path / 'in'}:") == 2 and [*tmp_path.iterdir()] == [tmp_path / "in"]
 
 
 def test_a_paragraph_is_translated_sentence_by_sentence(translate: Translate, tmp_path: Path) -> None:

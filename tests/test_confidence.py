@@ -44,7 +44,8 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     assert code == 2 and f"{run}/confidence.json: there is no calibration of the present weights; make it" in err
     found = Translator.load(run, "cpu").translate(LINES)
     reference.write_text("".join(f"{each.text}\n" for each in found))
-    code, _, err = command(evaluate, *text)
+    code, out, err = command(evaluate, *text)
+    assert out.startswith("BLEU ")
     assert code == 2 and "40 of 40 translations are good, with a chrF of at least 50; a calibration needs 10" in err
     per_piece = [each.hypotheses[0].log_probability / len(each.pieces) for each in found]
     better = per_piece > np.median(per_piece)

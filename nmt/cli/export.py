@@ -89,10 +89,9 @@ main = Command(export)
 
 def ctranslate2_problems(config: Config) -> Iterator[str]:
     """Yield what CTranslate2 cannot run, each with its key."""
-    kinds = {f"model.{name}.type": getattr(config.model, name).type for name in ("encoder", "decoder")}
-    if others := {key: kind for key, kind in kinds.items() if kind != "transformer"}:
-        listed = " and ".join(f"'{kind}'" for kind in dict.fromkeys(others.values()))
-        yield f"{', '.join(others)}: CTranslate2 runs Transformers, not {listed}; use --web"
+    for name in ("encoder", "decoder"):
+        if (kind := getattr(config.model, name).type) != "transformer":
+            yield f"model.{name}.type: CTranslate2 runs Transformers, not '{kind}'; use --onnx or --web"
     if config.data.reverse_source:
         yield "data.reverse_source: CTranslate2 does not reverse the source; train a run without it"
     yield from _of_text(config, "CTranslate2")

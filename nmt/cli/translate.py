@@ -108,10 +108,13 @@ def translate(
         search = config.decoding.model_copy(update=given).model_dump(exclude={"batch_tokens"})
         calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors", search)
     from nmt.search.greedy import Sampling  # noqa: PLC0415  (slow to import)
-    from nmt.translation.markup import translate_marked  # noqa: PLC0415
+    from nmt.translation.markup import refuse_wrong_tags, translate_marked  # noqa: PLC0415
     from nmt.translation.translator import Translator  # noqa: PLC0415
     from nmt.translation.watching import translate_watched  # noqa: PLC0415
 
+    count = count_lines(input)
+    if markup and count:
+        refuse_wrong_tags(read_lines(name), name, protection)
     translator = Translator.load(model, device, precision)
     if sampling_temperature is not None:
         sampling = Sampling(sampling_temperature, top_k, top_p, Sampling.seed if seed is None else seed)
@@ -134,7 +137,7 @@ def translate(
             typed=typed,
             first=done + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
-            total=None if (count := count_lines(input)) is None or paragraphs else count - done,
+            total=None if count is None or paragraphs else count - done,
             change=partial(annotate, terms=terms, rough=config.data.rough is not None) if terms else str,
         )
         read = islice(with_prompt(lines) if typed else lines, done, None)

@@ -18,7 +18,7 @@ MOST_KEYS = 3
 WANTED = {
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list: [VALUE, ...]"),
     "bool_type": "true or false",
     "string_type": "text",
     **dict.fromkeys(("string_too_short", "too_short"), "not empty"),
@@ -158,7 +158,7 @@ def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
         return Problem(place.key, "; ".join([f"{show(found)} is not one of {', '.join(words)}", *hints]))
     if variants := variants_of(place.annotation):
         kinds = f" of one of the kinds {', '.join(variants)}" if len(variants) > 1 else ""
-        return Problem(place.key, f"found {show(found)}; must be a section{kinds}")
+        return Problem(place.key, f"found {show(found)}; must be a section{kinds}: {{KEY: VALUE, ...}}")
     return Problem(place.key, explain_value(error))
 
 

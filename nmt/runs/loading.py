@@ -1,5 +1,6 @@
 """Load a run's network, to translate or to start another run from."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from nmt.config import Config, load_run_config
 from nmt.data.tokenizer import Tokenizers
 from nmt.errors import CheckpointError, ConfigError, NmtError, of_key
 from nmt.files import digest, read_json
-from nmt.messages import Say, aligned
+from nmt.messages import Caution, Say, aligned
 from nmt.model import Network, Seq2Seq
 from nmt.model.build import uninitialized_model
 from nmt.runs.checkpoints import inspect, load_weights, unshared
@@ -76,8 +77,9 @@ def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes
         raise CheckpointError(f"{run.config}: describes a network of {described:,} bytes; {weights} holds {found:,}")
 
 
-def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
-    """Copy the best weights of a run into a network, and say which; return what the manifest records of the run.
+def start(model: Seq2Seq, path: str, tags: Collection[str], say: Say) -> dict[str, str]:
+    """Copy the best weights of a run into a network, and say which, and which of its tags the new run, with ``tags``,
+    does not have; return what the manifest records of the run.
 
     Raises CheckpointError for a run that cannot be used, ConfigError for weights of the same name and another shape.
     """
@@ -88,7 +90,8 @@ def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
     both = {name: found[name] for name in own if name in found}
     if unlike := [name for name, tensor in both.items() if tensor.shape != own[name].shape]:
         shapes = f"has shape {tuple(own[unlike[0]].shape)}, in {path} {tuple(found[unlike[0]].shape)}"
-        raise ConfigError(f"model.attention: does not fit training.start_from: tensor {unlike[0]} {shapes}")
+        advice = f"use that of {path}, or another type"
+        raise ConfigError(f"model.attention: does not fit training.start_from: tensor {unlike[0]} {shapes}; {advice}")
     model.load_state_dict(both, strict=False)
     counts: dict[str, list[int]] = {}
     for name, tensor in (found | own).items():
@@ -96,6 +99,8 @@ def start(model: Seq2Seq, path: str, say: Say) -> dict[str, str]:
         column = 0 if name in both else 1 if name in found else 2
         counts.setdefault(part, [0, 0, 0])[column] += tensor.numel()
     rows = [[part, *(f"{count:,}" for count in each)] for part, each in counts.items()]
-    say(f"starting from the best checkpoint of {path}, with its tokenizer; learning rate and schedule begin anew")
+    say(f"starting from the best checkpoint of {path}, with its tokenizer; learning rate and schedule begin again")
+    if lost := [tag for tag in dict.fromkeys(other.config.data.tags) if tag not in tags]:
+        say(Caution(f"training.start_from: no corpus has the tag {', '.join(lost)} of {path}; training unlearns it"))
     say(aligned([["weights", "loaded", "left out", "new"], *rows]))
     return {"run": path, "model_sha256": digest(file)}

@@ -101,7 +101,7 @@ def train_on(
     torch.manual_seed(config.seed)
     model = build_model(config.model, *prepared.tokenizers.sizes)
     if (other := config.training.start_from) is not None and not resume:
-        facts["start_from"] = on_writer(world, lambda: start(model, other, say))
+        facts["start_from"] = on_writer(world, lambda: start(model, other, config.data.tags, say))
     for tensor in model.state_dict().values():  # another processor may have rounded otherwise
         world.broadcast(tensor)
     trial = Trial(model, config, prepared)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap, tee
+from itertools import tee
 
 import numpy as np
 
@@ -127,9 +127,24 @@ def translate_marked(
     Raises DataError as :func:`without_tags` does, beginning with ``source`` and the line number from ``first`` on.
     """
 
-    def parsed(number: int, line: str) -> tuple[str, list[Element]]:
-        _, behind = protection.parted(line) if protection else ("", line)
-        return without_tags(line, f"{source}:{number}: ", len(line) - len(behind))
-
-    texts, elements = tee(starmap(parsed, enumerate(lines, first)))
+    texts, elements = tee(_parsed(lines, source, first, protection))
     return map(marked, translate(text for text, _ in texts), (each for _, each in elements))
+
+
+def refuse_wrong_tags(lines: Iterable[str], source: str, protection: Protection) -> None:
+    """Raise DataError that names all lines for which :func:`translate_marked` would raise one."""
+    problems = list[str]()
+    for number, line in enumerate(lines, 1):
+        try:
+            next(_parsed([line], source, number, protection))
+        except DataError as error:
+            problems += error.problems
+    DataError.raise_if_any(problems)
+
+
+def _parsed(
+    lines: Iterable[str], source: str, first: int, protection: Protection | None
+) -> Iterator[tuple[str, list[Element]]]:
+    for number, line in enumerate(lines, first):
+        _, behind = protection.parted(line) if protection else ("", line)
+        yield without_tags(line, f"{source}:{number}: ", len(line) - len(behind))

@@ -64,7 +64,9 @@ def test_another_attention_begins_new(first: Path) -> None:
     said: list[str] = []
     dry_run(config(first, "dry", attention=BAHDANAU), resume=False, overwrite=False, say=said.append)
     assert not (first.parent / "dry").exists()
+    (first / "config.yaml").write_text((first / "config.yaml").read_text().replace("tag: null", "tag: <x>", 1))
     said = train(config(first, "attention", attention=BAHDANAU), stop_after=0)
+    assert f"training.start_from: no corpus has the tag <x> of {first}; training unlearns it" in said
     [table] = [line.splitlines() for line in said if line.startswith("weights ")]
     rows = {row.split()[0]: row.split()[1:] for row in table[1:]}
     assert rows["attention"][:2] == ["0", "0"] and rows["attention"][2] != "0"
