@@ -53,6 +53,8 @@ SPANS = (
 )
 """Spans of every kind, with a number in each."""
 DEMO, MULTI30K, EUROPARL = "data/demo-short", "data/downloads/multi30k", "data/downloads/europarl"
+SHORT = [each for each in LENGTHS if each[1] <= 20]
+"""Ranges of lengths of ``DEMO``."""
 DEBATES = 500
 """Sentences of Europarl's test set that adapted systems translate."""
 MOST_WORDS = 4
@@ -206,7 +208,7 @@ def glossary_by_seed(folder: Path, lines: int, seed: int) -> dict[str, Any]:
     names, generator, seen = renamed(seed), Generator(seed), set[str]()
     tests = list[tuple[str, str, str]]()
     while len(tests) < lines:
-        (pair,) = draw(generator, 1, LENGTHS, seen)
+        (pair,) = draw(generator, 1, SHORT, seen)
         if english := with_names(pair, names):
             tests.append((pair.english, english, pair.french))
     plain, others, references = zip(*tests, strict=True)

@@ -130,8 +130,8 @@ class Terms(Section):
 
     file: Text
     """File with a term, a tab and its translation on each line."""
-    share: Fraction = 0.3
-    """Share of the training pairs that show terms or (15%) the whole target."""
+    share: Fraction = 0.1
+    """Share of the training pairs that show the terms they have or (15%) the whole target."""
 
 
 class Rough(Section):
