@@ -65,7 +65,9 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     source.write_text("\n")
     assert command(translate, *options, "--confidence", "--input", source)[1] == "0.0000\t\n"
     code, _, err = command(translate, *options, "--confidence", "--beam-size", 7)
-    assert code == 2 and "was made with decoding.beam_size 2, not 7; translate as then, or calibrate again" in err
+    assert code == 2 and "was made with beam_size 2, not 7; translate as then, or calibrate again" in err
+    _, _, err = command(translate, *options, "--confidence", "--precision", "bf16", "--input", source)
+    assert "was made with precision fp32, not bf16" in err
     weights = run / "checkpoints/best/model.safetensors"
     weights.write_bytes(weights.read_bytes() + b" ")
     assert "no calibration of the present weights" in command(translate, *options, "--confidence")[2]

@@ -41,8 +41,8 @@ def evaluate(
         reference: raw reference translations
         model: run directory that translates the source; this or --hypotheses is required
         hypotheses: translations of the source, one per line
-        calibrate: write RUN/confidence.json, which nmt-translate --confidence reads (use the same decoding options in
-            both), and a diagram, RUN/confidence.png
+        calibrate: write RUN/confidence.json, which nmt-translate --confidence reads (use the same options in both),
+            and a diagram, RUN/confidence.png
         json: also write the scores to this file
 
     examples:

@@ -104,8 +104,8 @@ def translate(
     terms = Glossary(read_terms(glossary), protection=protection) if glossary else None
     run, calibration = RunDirectory(model[0]), None
     if confidence:
-        given = {key: value for key, value in decoding.items() if value is not None}
-        search = config.decoding.model_copy(update=given).model_dump(exclude={"batch_tokens"})
+        search = config.decoding.model_copy(update=decoding).model_dump(exclude={"batch_tokens"})
+        search["precision"] = precision
         calibration = read_calibration(run.confidence, run.folder("best") / "model.safetensors", search)
     from nmt.search.greedy import Sampling  # noqa: PLC0415  (slow to import)
     from nmt.translation.markup import refuse_wrong_tags, translate_marked  # noqa: PLC0415

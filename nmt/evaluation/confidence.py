@@ -75,7 +75,7 @@ def read_calibration(path: Path, weights: Path, search: Mapping[str, Any]) -> Ca
     for key, value in search.items():
         if (made := found.get(key)) != value:
             remedy = "translate as then, or calibrate again with the same options: nmt-evaluate --calibrate"
-            raise ConfigError(f"{path}: was made with decoding.{key} {made}, not {value}; {remedy}")
+            raise ConfigError(f"{path}: was made with {key} {made}, not {value}; {remedy}")
     return Calibration(found["slope"], found["intercept"])
 
 

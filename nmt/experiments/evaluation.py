@@ -176,7 +176,8 @@ def calibrate(systems: Systems, how: Scoring) -> dict[str, Any]:
     run, text = RunDirectory(entry.path), systems.source or "test set"
     assert entry.config is not None
     search = entry.config.decoding.model_copy(update=dict(systems.changes)).model_dump()
-    facts = {"text": text, "weights": digest(run.folder("best") / "model.safetensors"), **search}
+    weights = digest(run.folder("best") / "model.safetensors")
+    facts = {"text": text, "weights": weights, "precision": systems.precision, **search}
     rows = [dict(zip(("translations", "probability", "good"), row, strict=True)) for row in bins.tolist()]
     content = calibration._asdict() | facts | {"calibration_error": calibration_error(bins), "bins": rows}
     image = png(draw_reliability(bins, text))
