@@ -1,13 +1,11 @@
 """Terms with a translation that is given: read, found, shown in training, used by nmt-translate."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from nmt.cli.translate import annotate
 from nmt.cli.translate import main as translate
 from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair, read_terms
@@ -29,7 +27,8 @@ TERMS = Glossary({"fire": "feu", "fire door": "porte coupe-feu", "IT": "informat
     ("text", "found"),
     [
         ("a fire door, fire", f"a {marked('porte coupe-feu')}, {marked('feu')}"),
-        ("Fire! FIRE it fires backfire", f"{marked('feu')}! FIRE it fires backfire"),
+        ("Fire! FIRE it fires backfire", f"{marked('feu')}! {marked('feu')} it fires backfire"),
+        ("a FIRE\u00a0 DOOR", f"a {marked('porte coupe-feu')}"),
         (f"IT {TERM_MARKS[0]}", f"{marked('informatique')} \ufffd"),
     ],
 )
@@ -134,9 +133,9 @@ def test_the_network_reads_the_translations_of_terms(
     code, found, _ = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))
     assert (code, found) == (0, command(translate, *given, str(tmp_path / "annotated"))[1])
     assert found != command(translate, *given, str(tmp_path / "plain"))[1]
-    (tmp_path / "plain").write_text("ABC DEF! DEF ABC. DEF.\n")
-    sentences = [f"{MARKED} def!", f"Def {MARKED}."] if "--paragraphs" in options else [f"{MARKED} def! def {MARKED}."]
-    (tmp_path / "annotated").write_text(f"{' '.join(sentences)} {'DEF.' if '--paragraphs' in options else 'def.'}\n")
+    (tmp_path / "plain").write_text("ABC DEF GHI! DEF ABC JAB.\n")
+    paragraphs = "--paragraphs" in options
+    (tmp_path / "annotated").write_text(f"{MARKED} def ghi! {'Def' if paragraphs else 'def'} {MARKED} jab.\n")
     config = Path(run, "config.yaml")
     config.write_text(config.read_text().replace("rough: null", "rough: {}"))
     code, found, _ = command(translate, *given, str(tmp_path / "plain"), "--glossary", str(tmp_path / "terms.tsv"))
@@ -151,19 +150,3 @@ def test_a_run_without_terms_is_refused(tmp_path: Path, refused: Callable[..., s
     run = save_run(tmp_path / "run")
     said = refused(translate, "--model", run, "--glossary", tmp_path / "terms.tsv")
     assert f"--glossary: {run} was not trained with terms; train a run with data.glossary" in said
-
-
-def test_terms_and_spans_stay_in_text_in_capitals() -> None:
-    terms = Glossary({"NATO": "OTAN", "new york": "NY"}, protection=Protection(("url",), ("<bt>",)))
-    for text, found in (
-        (
-            "<bt> NATO MEETS IN NEW\u00a0YORK AT WWW.B.COM",
-            f"<bt> {marked('OTAN')} meets in {marked('NY')} at WWW.B.COM",
-        ),
-        ("UN and NATO", f"UN and {marked('OTAN')}"),
-    ):
-        assert annotate(text, terms, rough=True) == found
-    assert annotate("NATO MEETS", terms, rough=False) == f"{marked('OTAN')} MEETS"
-    tokenizers = learn(LearnedTokenizer(type="bpe", vocabulary=90, shared=True), PAIRS, TERM_MARKS)
-    text = f"UN {marked('feu')} WTO"
-    assert replace(tokenizers, rough=True).hide(text).texts == (text,), "it is what the network reads"

@@ -21,8 +21,7 @@ from nmt.config import load_run_config
 from nmt.config.schema import Data, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
-from nmt.data.protection import Protection, restored
-from nmt.data.rough import in_capitals, lowered
+from nmt.data.protection import Protection
 from nmt.errors import ConfigError, NmtWarning
 from nmt.evaluation.confidence import Calibration, read_calibration
 from nmt.evaluation.figures.files import make_folder
@@ -138,7 +137,7 @@ def translate(
             first=done + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
             total=None if count is None or paragraphs else count - done,
-            change=partial(annotate, terms=terms, rough=config.data.rough is not None) if terms else str,
+            change=terms.annotated if terms else str,
         )
         read = islice(with_prompt(lines) if typed else lines, done, None)
         translations = translate_marked(watched, read, name, done + 1, protection) if markup else watched(read)
@@ -181,15 +180,6 @@ def with_prompt(lines: Iterator[str]) -> Iterator[str]:
             say("")
             return
         yield line
-
-
-def annotate(text: str, terms: Glossary, *, rough: bool) -> str:
-    """Replace terms by their translations; with ``rough``, a text in capitals becomes a sentence."""
-    tag, own = terms.protection.parted(text)
-    if not rough or not in_capitals(terms.protection.hide(own).texts[0]):
-        return terms.annotated(text)
-    hidden = terms.protection.hide(terms.in_capitals.annotated(own))
-    return tag + restored(lowered(hidden.texts[0]), hidden.spans)
 
 
 def draw(translation: Translation, number: int, folder: Path, data: Data) -> None:

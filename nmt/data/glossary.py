@@ -6,7 +6,7 @@ of spans, stand around the translation.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
 
@@ -37,19 +37,15 @@ class Glossary:
 
     @cached_property
     def _spelled(self) -> dict[str, str]:
-        """The translations of the terms as written, and with a capital as at the beginning of a sentence."""
-        return {term[0].upper() + term[1:]: each for term, each in self.terms.items()} | dict(self.terms)
+        """The translations of the terms as written, with a capital as at the beginning of a sentence, in capitals."""
+        first = {term[0].upper() + term[1:]: each for term, each in self.terms.items()}
+        return {term.upper(): each for term, each in self.terms.items()} | first | dict(self.terms)
 
     @cached_property
     def _found(self) -> re.Pattern[str]:
         """A whole term, the longest first, with any white space between its words."""
         spelled = (r"\s+".join(map(re.escape, term.split())) for term in sorted(self._spelled, key=len, reverse=True))
         return re.compile(rf"(?<!\w)(?:{'|'.join(spelled) or '(?!)'})(?!\w)")
-
-    @cached_property
-    def in_capitals(self) -> "Glossary":
-        """The same for text in capitals."""
-        return replace(self, terms={term.upper(): each for term, each in self.terms.items()})
 
     def annotated(self, text: str) -> str:
         """Replace each term of a text to translate."""

@@ -52,19 +52,13 @@ def sentence(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Return what the network reads of a source: a sentence instead of text in capitals."""
-    return lowered(text) if in_capitals(text) else text
-
-
-def in_capitals(text: str) -> bool:
-    """Whether all letters are capitals, in two or more words; ``24 V``, ``H2O`` and ``U.S.A.`` are no such words."""
-    words = [word for word in text.split() if re.search(r"[^\W\d_]{2}", word)]
-    return len(words) > 1 and all(letter.isupper() for letter in text if letter.isalpha())
-
-
-def lowered(text: str) -> str:
-    """Write a text as a sentence; marked terms stay."""
+    """Return what the network reads of a source: a sentence instead of two or more words of capitals, unlike ``24 V``
+    or ``X-RAY OF CO2``; terms stay."""
     parts = TERM.split(text)
+    own = "".join(parts[::2])
+    words = [word for word in own.split() if re.fullmatch(r"\W*[^\W\d_]+\W*", word)]
+    if len(words) < 2 or not all(letter.isupper() for letter in own if letter.isalpha()):
+        return text
     parts[::2] = in_small_letters(parts[::2])
     return "".join(parts)
 

@@ -190,12 +190,9 @@ class Tokenizers:
         return replace(self, reverse_source=reverse, protection=protection, to=to, rough=rough)
 
     def hide(self, *texts: str, share: float = 0.0) -> Hidden:
-        """Return what is encoded of a source, or of both sides of a pair, as :meth:`Protection.hide` does.
-
-        Of a source with marked terms, letters stay as they are.
-        """
+        """Return what is encoded of a source, or of both sides of a pair, as :meth:`Protection.hide` does."""
         hidden = self.protection.hide(*texts, share=share)
-        if not self.rough or TERM_MARKS[0] in texts[0]:
+        if not self.rough:
             return hidden
         tag, source = self.protection.parted(hidden.texts[0])
         return replace(hidden, texts=[tag + readable(source), *hidden.texts[1:]])
