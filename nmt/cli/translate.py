@@ -146,8 +146,6 @@ def translate(
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))
             if pictures:
                 draw(translation, number, Path(pictures), config.data)
-    if terms and not terms.used:
-        warnings.warn(f"{glossary}: the text has none of these terms", NmtWarning, stacklevel=2)
 
 
 main = Command(translate)

@@ -27,7 +27,7 @@ from nmt.errors import DataError, NmtError, of_key
 from nmt.files import alone, why_unwritable, write_json
 from nmt.messages import Caution, Say, counted, silent
 
-CACHE_FORMAT = 10
+CACHE_FORMAT = 11
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 Content = TypeVar("Content")
 Digests = Mapping[str, str]

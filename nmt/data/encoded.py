@@ -257,11 +257,11 @@ class TrainingSet(EncodedCorpus):
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it."""
         whole = all(size == count for size, count in self._parts)
-        drawn = None if whole else epoch_rows(self._parts, seed=self._seed, epoch=epoch)
+        if whole and not self._encode:
+            return self
+        drawn = np.arange(len(self)) if whole else epoch_rows(self._parts, seed=self._seed, epoch=epoch)
         if not self._encode:
-            return self if whole else EncodedCorpus(self._table, drawn)
-        if drawn is None:
-            return EncodedCorpus(self._sampled(epoch, np.arange(len(self))))
+            return EncodedCorpus(self._table, drawn)
         pairs = np.unique(drawn)
         return EncodedCorpus(self._sampled(epoch, pairs), np.searchsorted(pairs, drawn))
 

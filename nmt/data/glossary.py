@@ -32,8 +32,6 @@ class Glossary:
     """Share of the training pairs that an epoch shows with some of them."""
     protection: Protection = field(default_factory=Protection)
     """Terms inside its spans stay."""
-    used: set[str] = field(default_factory=set)
-    """Translations that :meth:`annotated` has put in."""
 
     @cached_property
     def _spelled(self) -> dict[str, str]:
@@ -49,12 +47,7 @@ class Glossary:
 
     def annotated(self, text: str) -> str:
         """Replace each term of a text to translate."""
-
-        def wanted(translation: str) -> bool:
-            self.used.add(translation)
-            return True
-
-        return self._replaced(text.translate(STRAY), wanted)
+        return self._replaced(text.translate(STRAY), lambda _: True)
 
     def shown(self, pair: Pair, choice: Random) -> str:
         """Return the source of a training pair; in ``share`` of all pairs it shows translations that the target has,
