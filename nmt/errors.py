@@ -56,6 +56,15 @@ class Stopped(Exception):
 
 
 @contextmanager
+def noted(problems: list[str]) -> Iterator[None]:
+    """Add the problems of an error to a list, and go on."""
+    try:
+        yield
+    except NmtError as error:
+        problems += error.problems
+
+
+@contextmanager
 def of_key(key: str) -> Iterator[None]:
     """Begin each problem of a file with the dotted key that names it."""
     try:

@@ -8,7 +8,7 @@ from nmt.cli.files import require_attention
 from nmt.cli.options import Bins, Device, FirstWord, InputFile, OutputFile, Precision, RunPath
 from nmt.cli.terminal import say
 from nmt.config.schema import BleuTokenizer
-from nmt.errors import ConfigError, DataError
+from nmt.errors import ConfigError, DataError, noted
 from nmt.evaluation.alignment import format_error_rates, read_gold
 from nmt.evaluation.by_length import format_rows, format_scores
 from nmt.evaluation.figures.files import numbers
@@ -64,17 +64,14 @@ def evaluate(
         require_attention([model], {"--gold": gold})
         links = read_gold(source, reference, gold, first=gold_first)
     scoring = systems.scoring(bins, bleu_tokenizer)
-    confidence, failure = dict[str, Any](), None
-    try:
+    confidence, problems = dict[str, Any](), list[str]()
+    with noted(problems):  # the scores come first
         confidence |= {"confidence": evaluation.calibrate(systems, scoring)} if calibrate else {}
-    except DataError as error:
-        failure = error
     [scored] = systems.score(scoring)
     scores = scored.as_dict() | {"binned_by": source_length(scoring.source_unit)} | confidence
     print(format_scores(scored))
     print(format_rows(scored.rows, scoring.source_unit))
-    if failure is not None:
-        raise failure
+    DataError.raise_if_any(problems)
     if model is not None and links is not None:
         scores["alignment"] = evaluation.score_alignment(model, links, device, decoding.get("to"))
         print(format_error_rates(scores["alignment"]))

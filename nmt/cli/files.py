@@ -12,7 +12,7 @@ from nmt.config import Config, load_run_config
 from nmt.config.loading import is_run
 from nmt.config.schema import Section
 from nmt.data.corpus import decode_lines, read_lines, require_readable, unreadable
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtError, tried
+from nmt.errors import CheckpointError, ConfigError, DataError, noted, of_key, tried
 from nmt.files import why_unwritable, writing
 
 if TYPE_CHECKING:
@@ -79,11 +79,9 @@ def look_at(paths: Sequence[NamedPath]) -> None:
     refuse_overwriting([NamedPath("standard input", "/dev/stdin"), *paths])
     problems: list[str] = []
     for each in paths:
-        try:
+        with noted(problems):
             if each.check is not None:
                 each.check(each.path)
-        except NmtError as error:
-            problems += error.problems
     DataError.raise_if_any(problems)
 
 
@@ -112,11 +110,8 @@ def look_at_corpora(config: Config) -> None:
     for name, section in sections.items():
         for key in ("source", "target", "tsv", "jsonl", "links", "file"):
             if isinstance(path := getattr(section, key, None), str):
-                try:
+                with noted(problems), of_key(f"{name}.{key}" if key in ("links", "file") else name):
                     require_readable(path)
-                except DataError as error:
-                    place = f"{name}.{key}" if key in ("links", "file") else name
-                    problems += [f"{place}: {problem}" for problem in error.problems]
     DataError.raise_if_any(problems)
 
 

@@ -20,7 +20,7 @@ from yaml.reader import ReaderError
 
 from nmt.config.problems import explain, show
 from nmt.config.schema import Config, Problem
-from nmt.errors import CheckpointError, ConfigError, tried
+from nmt.errors import CheckpointError, ConfigError, noted, tried
 from nmt.files import refuse_links_outside, require_regular_file
 
 MOST_RUNS = 6
@@ -37,17 +37,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     """
     data: dict[str, Any] = {}
     problems: list[str] = []
-    try:
+    with noted(problems):
         data = read_mapping(Path(path), "must have the sections data, tokenizer, model, training")
-    except ConfigError as error:
-        problems.extend(error.problems)
     if "systems" in data:
         raise ConfigError(f"{path}: describes an experiment; use nmt-experiment --config {path}")
     for override in overrides:
-        try:
+        with noted(problems):
             _apply(data, override)
-        except ConfigError as error:
-            problems.extend(error.problems)
     if not problems:
         try:
             config = Config.model_validate(data)

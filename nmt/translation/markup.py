@@ -8,7 +8,7 @@ from itertools import tee
 import numpy as np
 
 from nmt.data.protection import ATTRIBUTES, Protection
-from nmt.errors import DataError
+from nmt.errors import DataError, noted
 from nmt.evaluation.alignment import Weights, word_weights
 from nmt.translation.results import TranslatedHypothesis, Translation
 
@@ -135,10 +135,8 @@ def refuse_wrong_tags(lines: Iterable[str], source: str, protection: Protection)
     """Raise DataError that names all lines for which :func:`translate_marked` would raise one."""
     problems = list[str]()
     for number, line in enumerate(lines, 1):
-        try:
+        with noted(problems):
             next(_parsed([line], source, number, protection))
-        except DataError as error:
-            problems += error.problems
     DataError.raise_if_any(problems)
 
 

@@ -130,7 +130,7 @@ class Terms(Section):
 
     file: Text
     """File with a term, a tab and its translation on each line."""
-    share: Fraction = 0.1
+    share: Fraction = 0.15
     """Share of the training pairs that show the terms they have or (15%) the whole target."""
 
 
