@@ -281,8 +281,7 @@ class TrainingSet(EncodedCorpus):
                 return mapped(path)
         except OSError as error:
             key = "data.rough" if self._rough else "data.glossary" if self._glossary else "tokenizer.dropout"
-            remedy = f"let TMPDIR name a directory with space, or leave {key} out"
-            raise DataError(f"{key}: cannot write the sentences of an epoch: {error}; {remedy}") from None
+            raise DataError(f"{key}: cannot write an epoch: {error}; let TMPDIR name a directory with space") from None
 
     def _sampled_side(self, side: str, batch: pa.RecordBatch, numbers: list[int], epoch: int) -> pa.Array:
         """Change and encode the texts of a side of pairs with these numbers."""

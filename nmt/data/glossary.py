@@ -50,9 +50,8 @@ class Glossary:
         return self._replaced(text.translate(STRAY), lambda _: True)
 
     def shown(self, pair: Pair, choice: Random) -> str:
-        """Return the source of a training pair; in ``share`` of all pairs it shows translations that the target has,
-        with any ending: each with a probability that is drawn for the pair. In ``COPIED`` of these it is the marked
-        target."""
+        """Return the source of a training pair: in ``share`` of all pairs with translations that the target has, in any
+        form, each with a probability drawn for the pair; in ``COPIED`` of these the marked target."""
         if choice.random() >= self.share:
             return pair.source
         if choice.random() < COPIED:

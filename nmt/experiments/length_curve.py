@@ -69,10 +69,6 @@ class LengthCurve:
             parts.append(significance.format_retention(self.retention, self.about.unit))
         return "\n".join(parts)
 
-    def _repr_png_(self) -> bytes:
-        """Show the figure, in a notebook."""
-        return png(self.figure())
-
 
 def compare_systems(
     systems: Systems, scoring: Scoring, short: Range | None = None, long: Range | None = None

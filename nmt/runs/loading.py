@@ -89,9 +89,8 @@ def start(model: Seq2Seq, path: str, tags: Collection[str], say: Say) -> dict[st
     found, own = unshared(other.model.state_dict()), unshared(model.state_dict())
     both = {name: found[name] for name in own if name in found}
     if unlike := [name for name, tensor in both.items() if tensor.shape != own[name].shape]:
-        shapes = f"has shape {tuple(own[unlike[0]].shape)}, in {path} {tuple(found[unlike[0]].shape)}"
-        advice = f"use that of {path}, or another type"
-        raise ConfigError(f"model.attention: does not fit training.start_from: tensor {unlike[0]} {shapes}; {advice}")
+        shapes = f"has shape {tuple(own[unlike[0]].shape)}, in {path} {tuple(found[unlike[0]].shape)}; use that one"
+        raise ConfigError(f"model.attention: does not fit training.start_from: tensor {unlike[0]} {shapes}")
     model.load_state_dict(both, strict=False)
     counts: dict[str, list[int]] = {}
     for name, tensor in (found | own).items():

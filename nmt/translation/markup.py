@@ -127,7 +127,7 @@ def translate_marked(
     Raises DataError as :func:`without_tags` does, beginning with ``source`` and the line number from ``first`` on.
     """
 
-    texts, elements = tee(_parsed(lines, source, first, protection))
+    texts, elements = tee(_parsed(lines, source, first, protection or Protection()))
     return map(marked, translate(text for text, _ in texts), (each for _, each in elements))
 
 
@@ -140,9 +140,7 @@ def refuse_wrong_tags(lines: Iterable[str], source: str, protection: Protection)
     DataError.raise_if_any(problems)
 
 
-def _parsed(
-    lines: Iterable[str], source: str, first: int, protection: Protection | None
-) -> Iterator[tuple[str, list[Element]]]:
+def _parsed(lines: Iterable[str], source: str, first: int, spans: Protection) -> Iterator[tuple[str, list[Element]]]:
     for number, line in enumerate(lines, first):
-        _, behind = protection.parted(line) if protection else ("", line)
+        _, behind = spans.parted(line)
         yield without_tags(line, f"{source}:{number}: ", len(line) - len(behind))
