@@ -50,9 +50,6 @@ def fused_and_plain(given: Inputs, smoothing: float, counted: Tensor | None = No
     return results
 
 
-# --- what it is -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing: float) -> None:
     readouts, output, targets = inputs(9)
@@ -66,9 +63,6 @@ def test_bf16_logits_are_normalized_in_fp32() -> None:
     expected = functional.cross_entropy(output(readouts).float(), targets, reduction="sum").item()
     _, likelihood = cross_entropy(readouts, output, targets, 0.1)
     assert likelihood.item() == pytest.approx(expected, rel=1e-6)
-
-
-# --- the fused operation and its twin ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

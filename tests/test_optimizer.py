@@ -27,9 +27,6 @@ def test_rates_by_hand(schedule: schema.AnySchedule, rates: dict[int, float]) ->
     assert {update: 2.0 * schedule.share(update, 1000, scale=0.25) for update in rates} == pytest.approx(rates)
 
 
-# --- optimizers -------------------------------------------------------------------------------------------------------
-
-
 def two_steps(config: schema.AnyOptimizer) -> list[float]:
     """A weight that starts at 1, after each of two steps with gradient 2."""
     weight = nn.Parameter(torch.ones(1))
@@ -77,9 +74,6 @@ def test_adadelta_by_its_formula() -> None:
         weight += delta
         expected.append(weight)
     assert two_steps(config) == pytest.approx(expected)
-
-
-# --- saved state ------------------------------------------------------------------------------------------------------
 
 
 def test_the_state_that_an_optimizer_has_before_and_after_its_first_step_is_restored() -> None:

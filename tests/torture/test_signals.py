@@ -61,9 +61,6 @@ def test_stopped_twice(training: Training, generator: random.Random) -> None:
     training.recovers()
 
 
-# --- several processes ------------------------------------------------------------------------------------------------
-
-
 def begin(training: Training) -> "subprocess.Popen[str]":
     """Begin or resume a run with torchrun."""
     command = str(Path(sys.executable).with_name("nmt-train"))
