@@ -179,7 +179,7 @@ def test_any_number_of_processes_goes_on_where_another_was_killed(folder: Path) 
         assert last == ("" if kill is None else KILLED)
         assert all("another process of the run has ended" in problem for problem in others), others
         state = json.loads((folder / "elastic/checkpoints/last/training.json").read_text())
-        assert state["position"] == {"epoch": 0, "batch": batches}
+        assert state["position"] == {"epoch": 0, "batch": batches, "of": 24}
 
 
 # --- agreement --------------------------------------------------------------------------------------------------------

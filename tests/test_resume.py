@@ -43,9 +43,9 @@ def test_a_crash_after_a_change_repeats_the_change(folder: Path) -> None:
     for output in ("changed", "changed and crashed"):
         train(config(folder, output=output, updates=6), stop_after=3)
     run = RunDirectory(folder / "changed")
-    assert run.training("last").state["position"] != {"epoch": 0, "batch": 0}
+    assert run.training("last").state["position"] != {"epoch": 0, "batch": 0, "of": 1}
     train(config(folder, output="changed", **smaller), resume=True)
-    assert run.training("last").state["position"] == {"epoch": 0, "batch": 3}
+    assert run.training("last").state["position"] == {"epoch": 0, "batch": 3, "of": 24}
     train_until_crash(config(folder, output="changed and crashed", **smaller), resume=True)
     train(config(folder, output="changed and crashed", **smaller), resume=True)
     assert differences(folder / "changed", folder / "changed and crashed") == []

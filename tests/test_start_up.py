@@ -63,7 +63,7 @@ WRONG = [
     (["report", "nowhere", "--output", "page.html"], "nowhere: "),
     (["report", "run", "--source", "text", "--reference", "nowhere.fr", "--output", "page.html"], "nowhere.fr: "),
     (["serve", "--model", "nowhere"], "nowhere: "),
-    (["export", "--ctranslate2", "run", "model"], "model.encoder.type, model.decoder.type: "),
+    (["export", "--ctranslate2", "run", "model"], "model.encoder.type: "),
 ]
 
 
