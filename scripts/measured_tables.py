@@ -123,7 +123,8 @@ def kept() -> str:
         f"{fmean(terms[f'of these used, {kind}']) / terms[f'terms {kind}']:.1%}"
         for kind in ("in the training glossary", "not in it")
     ]
-    bleu = [mean(terms[f"BLEU {name}"]) for name in ("with terms", "without terms", "without data.glossary")]
+    kinds = ("with terms", "of terms without data.glossary", "without terms", "without data.glossary")
+    bleu = [mean(terms[f"BLEU {name}"]) for name in kinds]
     errors = "; ".join(
         f"{mean(found['alignment error rate, %'][each])}%" for each in ("run", "run, both", "aligner", "aligner, both")
     )
@@ -131,7 +132,7 @@ def kept() -> str:
     rows = {
         "`data.protect`: spans in the right place, once each": f"{spans['in their place']:,} of {spans['spans']:,}",
         "`--glossary`: terms used: in the training glossary; not in it": "; ".join(used),
-        "BLEU with these terms; original nouns; original nouns, no `data.glossary`": "; ".join(bleu),
+        "BLEU with these terms; no `data.glossary`; original nouns; no `data.glossary`": "; ".join(bleu),
         "`--markup`: translations with balanced tags": f"{tags['balanced lines']:,} of {tags['lines']:,}",
         f"`--markup`: right words, of all that are or should be tagged, {right}": (
             f"{tags['of these right']:,} of {tags['words to be tagged, or tagged']:,}"
