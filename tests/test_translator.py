@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from nmt.data.batching import ROWS
 from nmt.data.corpus import Pair
+from nmt.data.glossary import Glossary
 from nmt.data.protection import Protection
 from nmt.data.tokenizer import Tokenizer
 from nmt.errors import ConfigError
@@ -280,6 +281,7 @@ def test_sentences_are_split(line: str, count: int) -> None:
     assert len(found) == count and "".join(found) == line
     tagged = sentences(f"<bt> {line}", replace(EVERY, tags=("<bt>",)))
     assert tagged == [f"<bt> {each}" for each in found]
+    assert len(sentences("We found it with Yahoo! Search today.", EVERY, Glossary({"Yahoo! Search": "Y"}))) == 1
 
 
 def translated(source: str, text: str, read: int, written: int) -> Translation:

@@ -137,7 +137,7 @@ def translate(
             first=done + 1,
             what=None if typed or (output is None and sys.stdout.isatty()) else name,
             total=None if count is None or paragraphs else count - done,
-            change=terms.annotated if terms else str,
+            terms=terms,
         )
         read = islice(with_prompt(lines) if typed else lines, done, None)
         translations = translate_marked(watched, read, name, done + 1, protection) if markup else watched(read)

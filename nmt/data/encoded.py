@@ -257,9 +257,9 @@ class TrainingSet(EncodedCorpus):
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it."""
         whole = all(size == count for size, count in self._parts)
-        if whole and not self._encode:
-            return self
-        drawn = np.arange(len(self)) if whole else epoch_rows(self._parts, seed=self._seed, epoch=epoch)
+        if whole:
+            return EncodedCorpus(self._sampled(epoch, np.arange(len(self)))) if self._encode else self
+        drawn = epoch_rows(self._parts, seed=self._seed, epoch=epoch)
         if not self._encode:
             return EncodedCorpus(self._table, drawn)
         pairs = np.unique(drawn)

@@ -49,6 +49,10 @@ class Glossary:
         """Replace each term of a text to translate."""
         return self._replaced(text.translate(STRAY), lambda _: True)
 
+    def inside(self, text: str) -> set[int]:
+        """Return the places inside terms of a text, where it must not be split."""
+        return {place for term in self._found.finditer(text) for place in range(term.start() + 1, term.end())}
+
     def shown(self, pair: Pair, choice: Random) -> str:
         """Return the source of a training pair: in ``share`` of all pairs with translations that the target has, in any
         form, each with a probability drawn for the pair; in ``COPIED`` of these the marked target."""

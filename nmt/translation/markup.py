@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import tee
+from itertools import count, repeat, tee
 
 import numpy as np
 
@@ -127,7 +127,8 @@ def translate_marked(
     Raises DataError as :func:`without_tags` does, beginning with ``source`` and the line number from ``first`` on.
     """
 
-    texts, elements = tee(_parsed(lines, source, first, protection or Protection()))
+    places = (f"{source}:{number}: " for number in count(first))
+    texts, elements = tee(map(_parsed, lines, places, repeat(protection or Protection())))
     return map(marked, translate(text for text, _ in texts), (each for _, each in elements))
 
 
@@ -136,11 +137,10 @@ def refuse_wrong_tags(lines: Iterable[str], source: str, protection: Protection)
     problems = list[str]()
     for number, line in enumerate(lines, 1):
         with noted(problems):
-            next(_parsed([line], source, number, protection))
+            _parsed(line, f"{source}:{number}: ", protection)
     DataError.raise_if_any(problems)
 
 
-def _parsed(lines: Iterable[str], source: str, first: int, spans: Protection) -> Iterator[tuple[str, list[Element]]]:
-    for number, line in enumerate(lines, first):
-        _, behind = spans.parted(line)
-        yield without_tags(line, f"{source}:{number}: ", len(line) - len(behind))
+def _parsed(line: str, place: str, protection: Protection) -> tuple[str, list[Element]]:
+    _, behind = protection.parted(line)
+    return without_tags(line, place, len(line) - len(behind))

@@ -6,13 +6,14 @@ Models that were trained on sentences drop text of longer lines.
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise, tee
 
 import torch
 
+from nmt.data.glossary import Glossary
 from nmt.data.links import added_tag
 from nmt.data.protection import Protection
 from nmt.errors import NmtWarning
@@ -40,10 +41,10 @@ EMPTY = "a translation is empty"
 TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 
-def sentences(line: str, protection: Protection) -> list[str]:
-    """Split a line, outside spans, into sentences, each with the white space behind it and the line's tag."""
+def sentences(line: str, protection: Protection, terms: Glossary | None = None) -> list[str]:
+    """Split a line, outside spans and terms, into sentences, each with the white space behind it and the line's tag."""
     found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
-    ends = sorted(found - protection.inside(line))
+    ends = sorted(found - protection.inside(line) - (terms.inside(line) if terms else set()))
     tag, _ = protection.parted(line)
     return [(f"{tag} " if begin and tag else "") + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
 
@@ -70,15 +71,15 @@ def joined(line: str, parts: Sequence[str], translations: Sequence[Translation],
 class LostText:
     """The lines whose translation seems to lack text, by the sign of it."""
 
-    def __init__(self, protection: Protection) -> None:
-        self._protection, self._lines = protection, defaultdict[str, list[int]](list)
+    def __init__(self, protection: Protection, terms: Glossary | None = None) -> None:
+        self._kept, self._lines = (protection, terms), defaultdict[str, list[int]](list)
 
     def add(self, number: int, translation: Translation, problems: Iterable[str] = ()) -> None:
         """Look at the translation of the line of this number, which had ``problems`` itself."""
         read, written = len(translation.source_pieces), len(translation.pieces)
         for problem in problems:
             self._lines[problem].append(number)
-        if len(sentences(translation.source, self._protection)) > 1:
+        if len(sentences(translation.source, *self._kept)) > 1:
             self._lines[SEVERAL].append(number)
         if read and not translation.text.strip():
             self._lines[EMPTY].append(number)
@@ -106,14 +107,14 @@ def translate_watched(
     first: int = 1,
     what: str | None = None,
     total: int | None = None,
-    change: Callable[[str], str] = str,
+    terms: Glossary | None = None,
 ) -> Iterator[Translation]:
     """Translate lines as they arrive, with warnings that name the text ``source`` and count from line ``first``.
 
     With ``between``, each line is translated sentence by sentence. The translation is indented as the line is, and has
     ``between`` in place of a space, or of nothing, between two sentences. With ``typed``, a person types the lines,
     which are translated one by one. ``what`` names the step in which ``total`` lines are counted, if that is known;
-    None shows no progress. ``change`` makes what is translated of a line or sentence.
+    None shows no progress. Each line or sentence is translated with ``terms``.
     """
 
     def warn() -> None:
@@ -121,10 +122,10 @@ def translate_watched(
             warnings.warn(f"{source}: {problem}", NmtWarning, stacklevel=3)
 
     whole, unit = between is None, "lines" if between is None else "sentences"
-    protection = translator.tokenizers.protection
-    parted = ((line, [line] if whole else sentences(line.lstrip(), protection)) for line in lines)
+    protection, change = translator.tokenizers.protection, terms.annotated if terms else str
+    parted = ((line, [line] if whole else sentences(line.lstrip(), protection, terms)) for line in lines)
     texts, paragraphs = tee((number, *each) for number, each in enumerate(parted, first))
-    lost, cut, done = LostText(protection), defaultdict[int, list[str]](list), list[Translation]()
+    lost, cut, done = LostText(protection, terms), defaultdict[int, list[str]](list), list[Translation]()
     with nullcontext(UNSEEN) if what is None else progress_bar(what, total, unit) as progress:
         found = translator.stream(
             (change(part if whole else part.rstrip()) for _, _, parts in texts for part in parts),
@@ -137,7 +138,7 @@ def translate_watched(
         for place, translation in enumerate(found, first):
             if not done:
                 number, line, parts = next(paragraphs)
-            done.append(replace(translation, source=parts[len(done)]))  # as it was before ``change``
+            done.append(replace(translation, source=parts[len(done)]))  # without terms
             lost.add(number, done[-1], cut.pop(place, ()))
             if len(done) == len(parts):
                 if typed:
