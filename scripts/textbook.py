@@ -23,7 +23,7 @@ from aligner import align
 from machine import commit, machine
 from nmt.cli.command import Command
 from nmt.config import load_config
-from nmt.config.schema import FileCorpus, Positive, Section, Size, Text
+from nmt.config.schema import FileCorpus, Positive, Section, Text
 from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair, read_lines
 from nmt.data.dataset import corpus_sha256
@@ -58,6 +58,8 @@ SHOWN = "Margot will open his novel and a novel because you will always be new."
 """Of the test set, with two verbs that move."""
 RARE = 20
 """A word is rare if the training text has it at most this often: 220 words of the test set. With 5 it would be 68."""
+Changes = dict[str, int | float]
+"""Options of decoding, and their values."""
 
 
 class Claim(Section):
@@ -72,8 +74,8 @@ class Claim(Section):
     """One of ``SCORES``."""
     margin: Positive = 1.0
     """Smallest gain that counts, in units of the score."""
-    beams: tuple[Size, Size] | None = None
-    """Beam size of each of the two; null: that of the configuration."""
+    decoding: tuple[Changes, Changes] = ({}, {})
+    """What differs from the decoding of the configuration, for each of the two."""
 
 
 def claims_of(experiment: Experiment) -> dict[str, Claim]:
@@ -122,51 +124,51 @@ class Score(NamedTuple):
 
     unit: str
     decimals: int
-    compute: Callable[[Plan, Run, int | None], float]
-    """From the plan, a run, and the beam size if it differs from the run's."""
+    compute: Callable[[Plan, Run, Changes], float]
+    """From the plan, a run, and what differs from its decoding."""
     sign: int = 1
     """-1 for the negative of a loss or an error rate, which a page shows as it is."""
 
 
-def bleu_of_run(plan: Plan, run: Run, beam: int | None) -> float:
+def bleu_of_run(plan: Plan, run: Run, changes: Changes) -> float:
     """The BLEU of the test set."""
     references = list(read_lines(plan.tests[DEFAULT_TEST].reference))
-    return bleu(Evidence(translations(plan, run, beam), references, "13a")).value
+    return bleu(Evidence(translations(plan, run, changes), references, "13a")).value
 
 
-def minus_loss(_: Plan, run: Run, __: int | None) -> float:
+def minus_loss(_: Plan, run: Run, __: Changes) -> float:
     """The negative of the loss on the validation set."""
     return -float(best_validation(read_metrics(RunDirectory(run.path).metrics))["loss"])
 
 
-def minus_error_rate(plan: Plan, run: Run, _: int | None) -> float:
+def minus_error_rate(plan: Plan, run: Run, _: Changes) -> float:
     """The negative of the alignment error rate of the attention on the test set, in percent."""
     report = score_alignment(run.path, gold_pairs(plan))
     assert report is not None
     return -100 * float(report["likeliest"]["error_rate"])
 
 
-def recall_late(plan: Plan, run: Run, beam: int | None) -> float:
+def recall_late(plan: Plan, run: Run, changes: Changes) -> float:
     """The recall of reference words in their last third minus that in their first third, in percent."""
-    early, _, late = np.nanmean([recall_by_third(*pair) for pair in with_references(plan, run, beam)], axis=0)
+    early, _, late = np.nanmean([recall_by_third(*pair) for pair in with_references(plan, run, changes)], axis=0)
     return 100 * float(late - early)
 
 
-def recall_rare(plan: Plan, run: Run, beam: int | None) -> float:
+def recall_rare(plan: Plan, run: Run, changes: Changes) -> float:
     """The recall of reference words that are rare in the training text, in percent."""
     train = plan.runs[0].config.data.train
     assert isinstance(train, FileCorpus)
     seen = Counter(word for line in read_lines(train.target) for word in words(line))
     found = total = 0
-    for hypothesis, reference in with_references(plan, run, beam):
+    for hypothesis, reference in with_references(plan, run, changes):
         rare = Counter(word for word in words(reference) if seen[word] <= RARE)
         found, total = found + (rare & Counter(words(hypothesis))).total(), total + rare.total()
     return 100 * found / total
 
 
-def with_references(plan: Plan, run: Run, beam: int | None) -> list[tuple[str, str]]:
+def with_references(plan: Plan, run: Run, changes: Changes) -> list[tuple[str, str]]:
     """Pair each translation of the test set with its reference."""
-    return list(zip(translations(plan, run, beam), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True))
+    return list(zip(translations(plan, run, changes), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True))
 
 
 def words(line: str) -> list[str]:
@@ -174,7 +176,7 @@ def words(line: str) -> list[str]:
     return re.findall(r"\w+", line)
 
 
-def gradient_early(plan: Plan, run: Run, beam: int | None) -> float:
+def gradient_early(plan: Plan, run: Run, changes: Changes) -> float:
     """The share of the gradient of the reference's log-probability that reaches the first third of the source, in
     percent: a third if all positions receive as much.
 
@@ -198,13 +200,13 @@ def gradient_early(plan: Plan, run: Run, beam: int | None) -> float:
     return 100 * float(np.mean(shares))
 
 
-def retained(plan: Plan, run: Run, beam: int | None, *, brevity: bool = True) -> float:
+def retained(plan: Plan, run: Run, changes: Changes, *, brevity: bool = True) -> float:
     """BLEU of long sources in percent of that of short ones, or of both without their brevity penalties."""
     test = plan.tests[DEFAULT_TEST]
     assert test.short is not None
     assert test.long is not None
     sources, references = list(read_lines(test.source)), list(read_lines(test.reference))
-    hypotheses, scores = translations(plan, run, beam), []
+    hypotheses, scores = translations(plan, run, changes), []
     for low, high in (test.long, test.short):
         rows = [row for row, length in enumerate(lengths(sources, "words")) if low <= length <= high]
         score = bleu_of("13a").corpus_score([hypotheses[row] for row in rows], [[references[row] for row in rows]])
@@ -249,10 +251,10 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
         return None
     seeds = [run.seed for run in next(iter(runs.values()))]
     scores = [
-        [SCORES[claim.score].compute(plan, run, beam) for run in runs[name]]
+        [SCORES[claim.score].compute(plan, run, changes) for run in runs[name]]
         if name in runs
         else [BASELINES[name](plan)] * len(seeds)
-        for name, beam in zip(claim.compared, claim.beams or (None, None), strict=True)
+        for name, changes in zip(claim.compared, claim.decoding, strict=True)
     ]
     trained_on = sorted({manifest["device"] for manifest in manifests.values()})
     data = {"data": plan.base, "corpus_sha256": corpus_sha256(plan.runs[0].config.data)}
@@ -266,12 +268,12 @@ def gold_pairs(plan: Plan) -> GoldPairs:
     return read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
 
 
-def translations(plan: Plan, run: Run, beam: int | None) -> list[str]:
-    """Read the translations of the test set, or make them with a beam of another size."""
-    if beam is None:
+def translations(plan: Plan, run: Run, changes: Changes) -> list[str]:
+    """Read the translations of the test set, or make them with other decoding."""
+    if not changes:
         return list(read_lines(plan.translations(run, DEFAULT_TEST)))
     sources = list(read_lines(plan.tests[DEFAULT_TEST].source))
-    return [each.text for each in Translator.load(run.path).translate(sources, beam_size=beam, attention=False)]
+    return [each.text for each in Translator.load(run.path).translate(sources, **changes, attention=False)]
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
@@ -331,8 +333,8 @@ def cells(each: Measured) -> tuple[str, ...]:
     if each.scores:
         means = [score.sign * statistics.fmean(scores) for scores in each.scores]
         names = [f"{name} {mean:.{score.decimals}f}" for name, mean in zip(names, means, strict=True)]
-        if claim.beams:
-            names = [f"{name} (beam {beam})" for name, beam in zip(names, claim.beams, strict=True)]
+        for place, changes in enumerate(claim.decoding):
+            names[place] += "".join(f" (`{option}` {value:g})" for option, value in changes.items())
         mean, low, high = (f"{value:+.{score.decimals}f}" for value in each.gain)
         margin = f", margin {claim.margin:g}" if claim.margin != 1 else ""
         judged = f"{mean} [{low}, {high}] {score.unit}{margin}: [{each.verdict}](figures/textbook/{each.name}.json)"

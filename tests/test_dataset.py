@@ -31,6 +31,7 @@ TRAIN = [
     Pair("\u2028", "y"),
     Pair("b c", "z y"),
 ]
+FEW = {"type": "word", "vocabulary": 6}
 VALIDATION = [Pair("a b c", "x y z"), Pair(" ", "x"), Pair("b c", "x"), Pair("q a a a a a a", "x"), Pair("b c", "")]
 TEST = [Pair("c " * 40, "z")]
 
@@ -141,6 +142,10 @@ def test_the_report_counts_by_hand(folder: Path) -> None:
     table = [line.split() for line in describe(prepared.report).splitlines()]
     assert table[0] == ["train", "validation", "test"]
     assert ["source", "pieces", "unknown", "0.00%", "8.33%", "0.00%"] in table
+    said: list[str] = []
+    prepare(config(folder, FEW), said.append)
+    problem = "21% of the source and 33% of the target pieces are unknown; use a tokenizer of such text"
+    assert f"data.train: {problem}" in said
 
 
 # --- cache ------------------------------------------------------------------------------------------------------------
@@ -158,12 +163,12 @@ FOUND = ["encoded corpus"]
 
 
 def test_the_work_is_done_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = config(folder)
+    chosen, unknown = config(folder), ["data.train", "data.validation", "data.test"]
     assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
     assert lines_said(chosen) == lines_said(config(folder, reverse_source=True)) == FOUND
     assert cached(folder) == ["corpus", "tokenizer"]
     assert lines_said(config(folder, filter={"max_words": 5})) == [*ENCODING, *FOUND]
-    assert lines_said(config(folder, {"type": "word", "vocabulary": 6})) == [*LEARNING, *ENCODING, *FOUND]
+    assert lines_said(config(folder, FEW)) == [*LEARNING, *ENCODING, *FOUND, *unknown]
     write(folder, validation=VALIDATION[:1])
     assert lines_said(chosen) == [*ENCODING, *FOUND]
     write(folder, train=TRAIN[:1])

@@ -27,6 +27,8 @@ from nmt.errors import DataError, NmtError, of_key
 from nmt.files import alone, why_unwritable, write_json
 from nmt.messages import Caution, Say, counted, silent
 
+MOST_UNKNOWN = 0.1
+"""A larger share of unknown pieces gets a caution."""
 CACHE_FORMAT = 11
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 Content = TypeVar("Content")
@@ -68,6 +70,11 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     if data.glossary and not report["splits"]["train"]["terms"]:
         say(Caution(f"data.glossary.file: {data.glossary.file}: no training pair has a term and its translation"))
+    for name, split in report["splits"].items():
+        source, target = (split[side]["unknown_rate"] for side in ("source", "target"))
+        if max(source, target) > MOST_UNKNOWN:
+            shares = f"{source:.0%} of the source and {target:.0%} of the target pieces"
+            say(Caution(f"data.{name}: {shares} are unknown; use a tokenizer of such text"))
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(
         tables["train"], recipe, dropout=options.dropout, rough=data.rough, parts=parts, seed=config.seed
