@@ -25,7 +25,7 @@ STEPS = 1400
 """Into which the root mean square of a matrix is divided."""
 SMALL = 1_000_000
 """Bytes of fp32 weights below which an export has four times the steps: its file stays small."""
-ENOUGH = 300
+ENOUGH = 200
 """Translations that tell as much about rounding as more do."""
 
 
