@@ -38,16 +38,7 @@ from nmt.model.attention import (
     ScaledDotAttention,
     WeightedMean,
 )
-from nmt.model.decoders import (
-    BahdanauDecoder,
-    Decoder,
-    LuongDecoder,
-    Maxout,
-    RecurrentDecoder,
-    RecurrentState,
-    Tanh,
-    Unread,
-)
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Unread
 from nmt.model.records import Memory, State, source_mask
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.interface import Searchable
@@ -214,7 +205,7 @@ def _maxout(units: Tensor) -> Tensor:
 
 LINEAR = {AdditiveAttention, DotAttention, ScaledDotAttention, GeneralAttention, CosineAttention, LocationAttention}
 """Attentions whose contexts are weighted means of the annotations and that read nothing else of these but keys."""
-READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, Tanh: Tensor.tanh_}
+READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, nn.Tanh: Tensor.tanh_}
 
 # --- the twins of both decoders: one step of each, in a few wide products ---------------------------------------------
 

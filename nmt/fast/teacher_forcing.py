@@ -20,7 +20,7 @@ from nmt.fast.kernels.output_loss import output_loss
 from nmt.fast.recurrent import WALKED, gates_of, outputs_of, reads, recurrent_of, writes
 from nmt.model.attention import AdditiveAttention, DotAttention, GeneralAttention, InitialStateOnly, NoAttention
 from nmt.model.cells import Cell
-from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Tanh
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState
 from nmt.model.encoders import RecurrentEncoder
 from nmt.model.records import Memory, source_mask
 from nmt.model.seq2seq import Network, Seq2Seq
@@ -197,6 +197,7 @@ def unroll_of(decoder: Decoder, *, attention_gradients: bool = False) -> Unroll 
         return None if attention_gradients else unroll_bahdanau
     if type(decoder) is LuongDecoder and decoder.feeding_gates is None:
         return unroll_luong
-    if type(decoder) is LuongDecoder and attention in FED and not decoder.above and type(decoder.nonlinearity) is Tanh:
+    readout = type(decoder.nonlinearity)
+    if type(decoder) is LuongDecoder and attention in FED and not decoder.above and readout is nn.Tanh:
         return None if attention_gradients else unroll_feeding
     return None

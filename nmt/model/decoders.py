@@ -8,7 +8,7 @@ H hidden, W state of a layer, G gates of a layer, C context, O readout, S source
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -64,22 +64,8 @@ def stacked(weights: list[Tensor | None]) -> Tensor | None:
 # --- recurrent decoders -----------------------------------------------------------------------------------------------
 
 
-class Tanh(nn.Module):
-    """(..., O) -> (..., O), as Luong et al. 2015, eq. 5."""
-
-    units: ClassVar[int] = 1
-    """Units that each number of a readout is made of."""
-
-    def forward(self, units: Tensor) -> Tensor:
-        """tanh of each unit."""
-        return torch.tanh(units)
-
-
 class Maxout(nn.Module):
     """(..., 2O) -> (..., O), the larger of each pair of units (Goodfellow et al. 2013; Bahdanau et al. 2015, A.2.2)."""
-
-    units: ClassVar[int] = 2
-    """Units that each number of a readout is made of."""
 
     def forward(self, units: Tensor) -> Tensor:
         """The larger unit of each pair."""
@@ -145,7 +131,8 @@ class RecurrentDecoder(Decoder):
         self.context_width = 0 if isinstance(attention, InitialStateOnly) else encoder.width  # C
         self.readout_width = options.readout_width(config.embeddings.size)
         activation = options.readout_activation or ("tanh" if config.attention.after_update else "maxout")
-        self.nonlinearity = Maxout() if activation == "maxout" else Tanh()
+        self.nonlinearity = Maxout() if activation == "maxout" else nn.Tanh()
+        self.readout_units = (2 if activation == "maxout" else 1) * self.readout_width
         cell: Cell = CELLS.build(options)
         bridge = encoder.bridge_width
         self.initial = nn.Linear(bridge, cell.width * cell.hidden)  # W_s
@@ -204,11 +191,10 @@ class BahdanauDecoder(RecurrentDecoder):
         self, options: schema.RecurrentDecoder, config: schema.Model, encoder: Encoder, attention: Attention
     ) -> None:
         super().__init__(options, config, encoder, attention)
-        units = self.nonlinearity.units * self.readout_width
         self.context_gates = self._of_context(self.cell.gates * self.cell.hidden)  # of a GRU: C_r, C_z, C
-        self.state_readout = nn.Linear(self.cell.hidden, units)  # U_o
-        self.embedding_readout = nn.Linear(config.embeddings.size, units, bias=False)  # V_o
-        self.context_readout = self._of_context(units)  # C_o
+        self.state_readout = nn.Linear(self.cell.hidden, self.readout_units)  # U_o
+        self.embedding_readout = nn.Linear(config.embeddings.size, self.readout_units, bias=False)  # V_o
+        self.context_readout = self._of_context(self.readout_units)  # C_o
 
     def _of_context(self, units: int) -> nn.Module:
         return nn.Linear(self.context_width, units, bias=False) if self.context_width else Unread()
@@ -259,7 +245,7 @@ class LuongDecoder(RecurrentDecoder):
         self.feeding_gates = None
         if config.attention.feeds:
             self.feeding_gates = nn.Linear(self.readout_width, self.cell.gates * hidden, bias=False)
-        self.combine = nn.Linear(self.context_width + hidden, self.nonlinearity.units * self.readout_width)  # W_c
+        self.combine = nn.Linear(self.context_width + hidden, self.readout_units)  # W_c
 
     def start(self, memory: Memory, bridge: Tensor) -> RecurrentState:
         """Make the first states; what is fed to step 0 is zero."""
