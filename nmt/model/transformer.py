@@ -7,6 +7,7 @@ inner width of the feed-forward network.
 """
 
 import math
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import cast
 
@@ -70,18 +71,10 @@ class Residual(nn.Module):
         return both if self.pre else cast(Tensor, self.norm(both))
 
 
-class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (eq. 2)."""
-
-    def __init__(self, width: int, inner: int) -> None:
-        super().__init__()
-        self.inner = nn.Linear(width, inner)
-        self.output = nn.Linear(inner, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., D) -> (..., D)."""
-        y: Tensor = self.output(torch.relu(self.inner(x)))
-        return y
+def feed_forward(width: int, inner: int) -> nn.Sequential:
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (eq. 2): (..., D) -> (..., D)."""
+    layers = {"inner": nn.Linear(width, inner), "relu": nn.ReLU(), "output": nn.Linear(inner, width)}
+    return nn.Sequential(OrderedDict(layers))
 
 
 # --- encoder (section 3.1) --------------------------------------------------------------------------------------------
@@ -93,7 +86,7 @@ class TransformerEncoderLayer(nn.Module):
     def __init__(self, options: schema.Transformer) -> None:
         super().__init__()
         self.self_attention = self_attention(options)
-        self.feed_forward = FeedForward(options.hidden, options.feedforward)
+        self.feed_forward = feed_forward(options.hidden, options.feedforward)
         self.around_self_attention, self.around_feed_forward = Residual(options), Residual(options)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
