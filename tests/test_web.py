@@ -130,7 +130,7 @@ MODELS: dict[str, dict[str, Any]] = {
 def test_pieces_are_those_of_sentencepiece(options: dict[str, Any], tmp_path: Path) -> None:
     tokenizer = learned(**options)
     refuse_unknown_pieces(Tokenizers(tokenizer, tokenizer))
-    tokenizer.save(tmp_path / "source.model")
+    (tmp_path / "source.model").write_bytes(tokenizer.model)
     found = ask("pieces", model=str(tmp_path / "source.model"), lines=TEXT)
     lines = [line.replace("\ud83d", "\ufffd") for line in TEXT]  # half of a pair, as every encoder writes it
     ids = tokenizer.encode(lines)

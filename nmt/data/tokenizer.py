@@ -81,10 +81,6 @@ class Tokenizer:
         except OSError as error:
             raise unreadable(path, error) from error
 
-    def save(self, path: str | Path) -> None:
-        """Write the ``.model`` file."""
-        write_bytes(Path(path), self.model)
-
     def encode(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """Ids of each text, without BOS and EOS; a blank text has none."""
         ids: list[list[int]] = self._processor.encode(list(texts), out_type=int, num_threads=threads)
@@ -227,8 +223,8 @@ class Tokenizers:
 
     def save(self, folder: Path) -> None:
         """Write ``source.model`` and ``target.model``."""
-        self.source.save(folder / "source.model")
-        self.target.save(folder / "target.model")
+        for side, tokenizer in self.sides():
+            write_bytes(folder / f"{side}.model", tokenizer.model)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
