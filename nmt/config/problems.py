@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import Tag
 from pydantic_core import ErrorDetails
 
-from nmt.config.schema import Choice, Config, Problem, Section, listed
+from nmt.config.schema import Choice, Config, Problem, Section
 from nmt.errors import nearest
 
 LONGEST_SHOWN = 60
@@ -187,7 +187,7 @@ def _unknown_key(place: Place, location: Sequence[str | int], root: type[Section
     name = str(location[-1])
     having = [tag for tag, variant in place.alternatives.items() if name in variant.model_fields]
     if having:
-        text = f"has no effect with '{location[-2]}', only with {listed(map(repr, having))}; leave it out"
+        text = f"has no effect with '{location[-2]}', only with {' or '.join(map(repr, having))}; leave it out"
         return Problem(place.key, text, of_other_type=True)
     if places := keys_by_name(root).get(name):
         named = (each if "." in each else f"{each} at the top level" for each in places[:MOST_KEYS])

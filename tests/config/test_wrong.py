@@ -19,7 +19,7 @@ from tests.config.configurations import MINIMAL, load, problems
         ("evaluation.colour=red", "evaluation.colour", "the keys here are bleu_tokenizer, bins, bootstrap, gold"),
         ("sead.year=3", "sead", "nearest: seed"),
         # keys of another variant
-        ("model.attention={type: transformer, heads: 4}", "model.attention.heads", "only with 'bahdanau' and 'luong'"),
+        ("model.attention={type: transformer, heads: 4}", "model.attention.heads", "only with 'bahdanau' or 'luong'"),
         ("training.optimizer={type: adam, momentum: 0.5}", "training.optimizer.momentum", "only with 'sgd'"),
         ("data.train.split=train", "data.train.split", "with 'source', only with 'hub'"),
         ("model.attention={type: luong, score: {hidden: 8}}", "model.attention.score.hidden", "with 'general'"),

@@ -11,7 +11,7 @@ PyTorch; a module of the same name in ``nmt.model`` builds it::
     class ForwardEncoder(nn.Module): ...
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import or_
@@ -64,12 +64,6 @@ class Section(BaseModel):
         if not isinstance(values, dict):
             return values
         return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-
-
-def listed(words: Iterable[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 # --- parts ----------------------------------------------------------------------------------------------------------
