@@ -5,6 +5,7 @@ Each measure describes one sentence; :func:`diagnose` averages them by length. S
 """
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -159,7 +160,8 @@ def diagnose(system: str, bins: Mapping[int, Bin], seeds: Sequence[Floats], resa
         weights = [np.ones(size, np.int64), *draws(size, resamples, (SEED, number))]
         mean, *resampled = weighted_means(sentences[each.members], weights)
         means.append(mean)
-        ends.append(_percentiles(np.array(resampled)))
+        with warnings.catch_warnings(action="ignore"):  # of a measure that no resample has
+            ends.append(np.nanpercentile(resampled, PERCENTILES, axis=0))
     lows, highs = np.stack(ends, axis=1)
     return Diagnosis(system, tuple(bins.values()), np.array(means), lows, highs)
 
@@ -172,14 +174,6 @@ def weighted_means(values: Floats, weights: Iterable[Integers]) -> Floats:
     sums, counts = zip(*((each @ filled, each @ valid) for each in weights), strict=True)
     total, count = np.stack(sums), np.stack(counts)
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
-
-
-def _percentiles(resampled: Floats) -> Floats:
-    """Return the ends of the interval, (resamples, MEASURES) -> (2, MEASURES), over the resamples that are not NaN."""
-    ends = np.full((2, resampled.shape[1]), np.nan)
-    defined = ~np.isnan(resampled).all(axis=0)
-    ends[:, defined] = np.nanpercentile(resampled[:, defined], PERCENTILES, axis=0)
-    return ends
 
 
 def format_diagnoses(diagnoses: Sequence[Diagnosis], unit: Unit) -> str:
