@@ -155,9 +155,8 @@ def diagnose_systems(systems: Systems, scoring: Scoring, about: About) -> Diagno
     """Measure, for each bin of length, which part of the sentence loses content words, how probable the reference is,
     where the attention looks, and how many translations stop early, run on or repeat themselves.
 
-    Each system must be a run, which is forced to read the references. Raises ConfigError for a system that is no run.
+    Each system is a run, which is forced to read the references.
     """
-    systems.refuse_files()
     from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import force  # noqa: PLC0415

@@ -23,10 +23,8 @@ from pydantic_core import CoreSchema, core_schema
 Size = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=64)]
-Cores = Annotated[int, Field(ge=1, le=1024)]
 Count = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-LARGEST_NUMBER = 1e30
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
@@ -35,7 +33,6 @@ LARGEST_VOCABULARY = 250_000
 LARGEST_BEAM = 1000
 Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=1 << 24)]
-LengthPenalty = Annotated[float, Field(ge=0, le=10)]
 
 
 class Problem(NamedTuple):

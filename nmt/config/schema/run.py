@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from nmt.config.schema.attention import NoAttention
-from nmt.config.schema.base import Beam, Cores, Count, LengthPenalty, Pieces, Problem, Section, Size, Text
+from nmt.config.schema.base import Beam, Count, Pieces, Problem, Section, Size, Text
 from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer, LearnedTokenizer
 from nmt.config.schema.model import Model
 from nmt.config.schema.training import Training
@@ -21,7 +21,7 @@ class Decoding(Section):
 
     beam_size: Beam = 5
     """Hypotheses kept at each step; 1: greedy search."""
-    length_penalty: LengthPenalty = 1.0
+    length_penalty: Annotated[float, Field(ge=0, le=10)] = 1.0
     """Exponent a of ((5 + length) / 6)^a (Wu et al. 2016), the divisor of a log-probability; 0: none."""
     batch_tokens: Pieces = 16384
     """Largest batch: source tokens with padding, times the beam size."""
@@ -107,7 +107,7 @@ class Config(Section):
     """auto: bf16 if the GPU supports it, or if a trial on the CPU is faster; else fp32."""
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable, slower ones."""
-    threads: Cores | None = None
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; null: one for each core that the process may use."""
     data: Data
     tokenizer: AnyTokenizer

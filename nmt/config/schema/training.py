@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from nmt.config.schema.base import LARGEST_NUMBER, Beam, Count, Fraction, Pieces, Positive, Section, Size, Text
+from nmt.config.schema.base import Beam, Count, Fraction, Pieces, Positive, Section, Size, Text
 from nmt.config.schema.optimizer import Adam, AnyOptimizer, AnySchedule, ConstantSchedule
 
 
@@ -30,7 +30,7 @@ class Validation(Section):
 class ScheduledSampling(Section):
     """Share of references k / (k + exp(i / k)) after i updates (Bengio et al. 2015, section 2.4: inverse sigmoid)."""
 
-    k: Annotated[float, Field(ge=1, le=LARGEST_NUMBER)] = 1400.0
+    k: Annotated[float, Field(ge=1, le=1e30)] = 1400.0
     """The share is a half after k ln k updates."""
     output: Literal["sample", "argmax"] = "sample"
     """How the network's own output is chosen."""
