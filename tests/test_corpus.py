@@ -193,8 +193,8 @@ def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(monkeypatch: 
     error = RuntimeError("Dataset scripts are no longer supported\nmore")
     monkeypatch.setattr(datasets, "load_dataset", Mock(side_effect=error))
     message = error_of(corpus_digest, corpus_of(hub="some/corpus", split="x"), "en", "fr")
-    assert message.startswith("hub dataset 'some/corpus', split 'x': cannot be loaded: RuntimeError: ")
-    assert "loading script" in message and message.endswith("{source: FILE, target: FILE}")
+    problem = "cannot be loaded: RuntimeError: Dataset scripts are no longer supported; to use local files instead: "
+    assert message == f"hub dataset 'some/corpus', split 'x': {problem}{{source: FILE, target: FILE}}"
 
 
 def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk() -> None:

@@ -100,8 +100,6 @@ def load_hub(corpus: HubCorpus) -> Any:
         return datasets.load_dataset(corpus.hub, name=corpus.subset, split=corpus.split, revision=corpus.revision)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
-        if "script" in reason.lower():
-            reason = f"it needs a loading script, which is not supported ({reason})"
         problem = f"{corpus_name(corpus)}: cannot be loaded: {type(error).__name__}: {reason}"
         raise DataError(f"{problem}; to use local files instead: {{source: FILE, target: FILE}}") from error
 
