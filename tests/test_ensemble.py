@@ -17,7 +17,7 @@ from nmt.config.schema import LearnedTokenizer
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import learn
 from nmt.errors import ConfigError
-from nmt.search.interface import Ensemble, Searchable, together
+from nmt.search.interface import Ensemble, Searchable
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.models import steps
@@ -32,8 +32,8 @@ BAHDANAU, LUONG, NONE, TRANSFORMER = ATTENTIONS
 @torch.inference_mode()
 def test_it_is_the_mean_of_the_probabilities_and_of_the_weights(members: tuple[dict[str, Any], ...]) -> None:
     searchables = [fast.search(network(attention), torch.float32) for attention in members]
-    ensemble = together(searchables)
-    assert isinstance(ensemble, Ensemble) and ensemble.attends and together(searchables[:1]) is searchables[0]
+    ensemble = Ensemble(searchables)
+    assert ensemble.attends
     of_all, *of_each = (steps(each, source=60, target=60) for each in (ensemble, *searchables))
     for (found, weights), *each in zip(of_all, *of_each, strict=True):
         probabilities = np.mean([np.exp(log_probs.numpy().astype(np.float64)) for log_probs, _ in each], axis=0)

@@ -90,11 +90,6 @@ class Ensemble(Searchable[EnsembleState]):
         return mean, EnsembleState(states), torch.stack(attending).mean(0) if attending else None
 
 
-def together(members: Sequence[Searchable[Any]]) -> Searchable[Any]:
-    """Return what translates as all members together: one member itself, several as an ensemble."""
-    return members[0] if len(members) == 1 else Ensemble(members)
-
-
 # --- limits and results -----------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import UNSEEN, Step, silent
 from nmt.runs.hub import local
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.search.interface import Hypothesis, Searchable, together
+from nmt.search.interface import Ensemble, Hypothesis, Searchable
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.searching import (
     FIRST_WINDOW,
@@ -99,7 +99,8 @@ class Translator:
     @classmethod
     def of(cls, runs: Sequence[LoadedRun], device: torch.device, precision: torch.dtype) -> Self:
         """Make the translator of loaded runs. Raises ConfigError for int8 where it cannot be had."""
-        searchable = together([fast.search(run.model, precision, run.config.kernels) for run in runs])
+        members = [fast.search(run.model, precision, run.config.kernels) for run in runs]
+        searchable = Ensemble(members) if len(members) > 1 else members[0]
         return cls(searchable, runs[0].tokenizers, device, precision, runs[0].config.decoding)
 
     @property
