@@ -13,7 +13,6 @@ from nmt.translation.files import growing
 from tests.small_translator import LINES
 
 TEXT = "".join(f"{line}\n" for line in [*LINES, "", f"abc. 1 {LINES[0]}", *LINES])
-COUNT = len(TEXT.splitlines())
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def test_after_a_kill_the_same_command_goes_on(
     capsys.readouterr()
     assert translated(random_run, source, output, *options) == whole
     assert alignments.read_text() == links and not list(tmp_path.glob("*partial*"))
-    assert "after 7 lines" in capsys.readouterr().err and len(whole.splitlines()) == rows * COUNT
+    assert "after 7 lines" in capsys.readouterr().err and len(whole.splitlines()) == rows * len(TEXT.splitlines())
 
 
 def test_another_search_starts_over(random_run: str, source: Path, tmp_path: Path) -> None:
