@@ -27,8 +27,6 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-AXE = Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"
-SEVERE = ("serious", "critical")
 
 
 def browser() -> tuple[str, str]:
@@ -43,7 +41,7 @@ def browser() -> tuple[str, str]:
 
 def axe_source() -> str:
     """The text of axe-core."""
-    path = Path(os.environ.get("NMT_AXE", AXE))
+    path = Path(os.environ.get("NMT_AXE", Path(__file__).parents[1] / "node_modules/axe-core/axe.min.js"))
     if not path.is_file():
         pytest.skip(f"axe-core is not at {path}: npm install --no-save axe-core, or set NMT_AXE to its axe.min.js")
     return path.read_text("utf-8")
@@ -169,7 +167,7 @@ class Page:
         return [
             f"{fault['id']}: {fault['help']}: {fault['nodes'][0]['html'][:200]}: {fault['nodes'][0]['failureSummary']}"
             for fault in found["violations"]
-            if fault["impact"] in SEVERE
+            if fault["impact"] in ("serious", "critical")
         ]
 
 

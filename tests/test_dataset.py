@@ -142,10 +142,9 @@ def test_the_report_counts_by_hand(folder: Path) -> None:
     table = [line.split() for line in describe(prepared.report).splitlines()]
     assert table[0] == ["train", "validation", "test"]
     assert ["source", "pieces", "unknown", "0.00%", "8.33%", "0.00%"] in table
-    said: list[str] = []
+    said, problem = list[str](), "data.train: 21% of the source and 33% of the target pieces are unknown; "
     prepare(config(folder, FEW), said.append)
-    problem = "21% of the source and 33% of the target pieces are unknown; use a tokenizer of such text"
-    assert f"data.train: {problem}" in said
+    assert f"{problem}use a tokenizer of such text" in said
 
 
 # --- cache ------------------------------------------------------------------------------------------------------------

@@ -91,8 +91,7 @@ def test_runs_are_loaded_together(tmp_path: Path) -> None:
 def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / name, NONE) for name in "abc"]
     learned = LearnedTokenizer(type="bpe", vocabulary=90)
-    model = learn(learned, [Pair(line, line) for line in LINES]).target.model
-    (runs[1] / "tokenizer" / "target.model").write_bytes(model)
+    (runs[1] / "tokenizer/target.model").write_bytes(learn(learned, [Pair(line, line) for line in LINES]).target.model)
     (runs[1] / "manifest.json").write_text("{}")
     [said] = problems_of(ConfigError, Translator.load, runs, "cpu")
     assert said.startswith(f"{runs[1]}: its target tokenizer (") and f"is not that of {runs[0]} (" in said

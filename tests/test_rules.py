@@ -59,8 +59,7 @@ class Plainly:
             going = [each for each in longer if each[-1] != EOS and len(each) < most]
 
 
-WANTED = st.sampled_from([None, (), (B,), (C,), (B, C)])
-RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4), WANTED)
+RULES = st.builds(Plainly, st.integers(0, 3), st.integers(0, 4), st.sampled_from([None, (), (B,), (C,), (B, C)]))
 
 
 def alike(each: list[Plainly], lengths: list[int]) -> list[Plainly]:
