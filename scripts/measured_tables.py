@@ -162,18 +162,16 @@ def rough() -> str:
 def ladder() -> str:
     """BLEU by pairs, of docs/figures/own_text.json."""
     found = measured("own_text")["BLEU by pairs"] | measured("own_text")["BLEU by pairs, adjusted"]
-    systems = [
-        ("0", "", "parliament"),
-        ("1,000", "nothing-1000", "adapted-1000"),
-        ("1,000, adjusted", "adjusted-1000", ""),
-        ("1,000, debates not mixed in", "", "adapted-1000-alone"),
-        *((f"{pairs:,}", f"nothing-{pairs}", f"adapted-{pairs}") for pairs in (5000, 10000, 20000, 29000)),
-    ]
-    rows = []
-    for pairs, nothing, adapted in systems:
-        cells = [(nothing, "captions"), (adapted, "captions"), (adapted, "debates")]
-        rows.append([pairs, *(mean(found[name][text]) if name in found else "–" for name, text in cells)])
-    return table(("pairs", "from nothing", "adapted", "adapted, on debates"), rows)
+    kinds = ("nothing", "adjusted", "transformer", "adapted")
+    rows = [(f"{pairs:,}", *(f"{kind}-{pairs}" for kind in kinds)) for pairs in (1000, 5000, 10000, 20000, 29000)]
+    rows.insert(0, ("0", "", "", "", "parliament"))
+    rows.insert(2, ("1,000, debates not mixed in", "", "", "", "adapted-1000-alone"))
+
+    def bleu(system: str, text: str = "captions") -> str:
+        return mean(found[system][text]) if system in found else "–"
+
+    heads = ("pairs", "from nothing", "adjusted", "Transformer", "adapted", "adapted, on debates")
+    return table(heads, [[pairs, *map(bleu, systems), bleu(systems[-1], "debates")] for pairs, *systems in rows])
 
 
 def languages() -> str:
