@@ -42,6 +42,7 @@ PARTS = st.lists(st.sampled_from([*WORDS, '<a href="x">', " ", PLACEHOLDERS[1]])
         ('a <b>c</b> <br/> <i id="1>2">d < e > f <2fr> <bt>', ["</b>", "<b>", "<br/>", '<i id="1>2">']),
         ("<a b=it's c = '>'>l'eau</a>", ["</a>", "<a b=it's c = '>'>"]),
         ("B2B 3,5 21/3 1. 3kg 3.5kg v1.2.3", ["1", "21/3", "3,5"]),
+        ("访问https://a.b/c看看。_www.x.y/ 联系a@b.org。我有5个", ["5", "a@b.org", "https://a.b/c", "www.x.y/"]),
         *((f"{each * 100_000}1a", []) for each in ("a", "{", "1.", "a@", "<a ", '<a ="')),
         ("<a " + "=\"='" * 100_000, []),  # in linear time
     ],
@@ -167,6 +168,8 @@ def test_a_report_reads_placeholders_and_has_no_engine(tmp_path: Path) -> None:
 def test_a_run_is_loaded_with_its_pieces_only_and_not_exported(tmp_path: Path, refused: Callable[..., str]) -> None:
     runs = [save_run(tmp_path / each["type"], each, LEARNED, protect=("url", "tag")) for each in ATTENTIONS]
     assert Translator.load(runs[0], "cpu").tokenizers.protection.kinds == ("tag", "url")
+    rough = save_run(tmp_path / "rough", tokenizers=LEARNED, protect=("url", "tag"), rough={})
+    assert Translator.load([runs[0], rough], "cpu").tokenizers.rough
     other = save_run(tmp_path / "other", tokenizers=LEARNED, protect=("url",))
     with pytest.raises(ConfigError, match=r"other: data.protect is .* that of .*bahdanau"):
         Translator.load([runs[0], other], "cpu")

@@ -29,7 +29,7 @@ from nmt.messages import Caution, Say, counted, silent
 
 MOST_UNKNOWN = 0.1
 """A larger share of unknown pieces gets a caution."""
-CACHE_FORMAT = 11
+CACHE_FORMAT = 12
 """Part of every cache key; to be raised with any change to what is stored or to how pairs are encoded and filtered."""
 Content = TypeVar("Content")
 Digests = Mapping[str, str]

@@ -18,12 +18,16 @@ STRAY = str.maketrans(dict.fromkeys(PLACEHOLDERS, "\ufffd"))
 """Makes placeholders in a text unknown characters."""
 ATTRIBUTES = r"(?:\s(?:=\s*+(?:\"[^\"<]*\"|'[^'<]*')|[^<>/]|/(?!>))*+)?"
 """Attributes of a tag; a quoted value may contain >."""
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uff00-\uffef"
+LETTER = rf"[^\W{UNSPACED}]"
+"""A character of a word between spaces, unlike those of Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+URL = r"(?i:https?://|www\.)"
 PATTERNS: Mapping[Span, str] = {
     "braces": r"(?<!\{)\{++[^\s{}]++\}++",
-    "email": r"(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]+)+",
-    "number": r"(?<!\d[.,:/])\d++(?:[.,:/]\d++)*+(?!\w)",
+    "email": rf"(?<!{LETTER})(?<![.+-])(?:{LETTER}|[.+-])++@(?:{LETTER}|-)++(?:\.(?:{LETTER}|-)+)+",
+    "number": rf"(?<!\d[.,:/])\d++(?:[.,:/]\d++)*+(?!{LETTER})",
     "tag": rf"</?[A-Za-z][\w:.-]*+{ATTRIBUTES}/?>",
-    "url": r"(?i:https?://|www\.)[^\s<>{}\"]*[\w/]",
+    "url": rf"{URL}[^\s<>{{}}\"{UNSPACED}]*(?:{LETTER}|/)",
 }
 """None takes more than linear time. A tag begins with a letter: ``<2fr>``, which names a language, is text."""
 SHARE, MOST_WORDS, SHORTEST = 0.1, 3, 3
@@ -59,7 +63,7 @@ class Protection:
     def _token(self) -> re.Pattern[str]:
         """A tag that stays; a span, group 1; or a word, group 2."""
         spans = "|".join(PATTERNS[kind] for kind in self.kinds)
-        return re.compile("|".join([*map(re.escape, self.tags), f"({spans})", r"(\w+)"]))
+        return re.compile("|".join([*map(re.escape, self.tags), f"({spans})", rf"((?:(?!{URL}){LETTER})+)"]))
 
     def parted(self, text: str) -> tuple[str, str]:
         """Part a text into the tag at its beginning, or nothing, and the rest."""

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, overload
 
@@ -101,7 +102,8 @@ class Translator:
         """Make the translator of loaded runs. Raises ConfigError for int8 where it cannot be had."""
         members = [fast.search(run.model, precision, run.config.kernels) for run in runs]
         searchable = Ensemble(members) if len(members) > 1 else members[0]
-        return cls(searchable, runs[0].tokenizers, device, precision, runs[0].config.decoding)
+        tokenizers = replace(runs[0].tokenizers, rough=any(run.tokenizers.rough for run in runs))
+        return cls(searchable, tokenizers, device, precision, runs[0].config.decoding)
 
     @property
     def attends(self) -> bool:
@@ -236,7 +238,7 @@ def _strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) -> Iterat
                 problem = f"its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]})"
                 remedy = "train both with the same model files (tokenizer.type: given)"
                 yield f"{path}: {problem}; an ensemble reads and writes the same pieces: {remedy}"
-        for key in ("reverse_source", "protect", "source_language", "target_language"):
+        for key in ("reverse_source", "protect", "tags", "source_language", "target_language"):
             here, there = (getattr(each.config.data, key) for each in (run, first))
             if here != there:
                 yield f"{path}: data.{key} is {here!r}, that of {paths[0]} is {there!r}; must be the same"
