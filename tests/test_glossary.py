@@ -52,6 +52,9 @@ def test_terms_inside_protected_spans_stay() -> None:
         ("feu", "un peu", False),
         ("art", "un quart", False),
         ("port", "un porteavions", False),
+        ("le 24", "leur 24", False),
+        ("24", "chambre 2415", False),
+        ("猫", "我有一只猫在家", True),
     ],
 )
 def test_a_translation_may_have_another_ending(translation: str, text: str, found: bool) -> None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from random import Random
 
 from nmt.data.corpus import Pair
-from nmt.data.protection import PLACEHOLDERS, Protection
+from nmt.data.protection import LETTER, PLACEHOLDERS, Protection
 
 TERM_MARKS = chr(ord(PLACEHOLDERS[-1]) + 1), chr(ord(PLACEHOLDERS[-1]) + 2)
 """Before and behind a translation."""
@@ -43,7 +43,7 @@ class Glossary:
     def _found(self) -> re.Pattern[str]:
         """A whole term, the longest first, with any white space between its words."""
         spelled = (r"\s+".join(map(re.escape, term.split())) for term in sorted(self._spelled, key=len, reverse=True))
-        return re.compile(rf"(?<!\w)(?:{'|'.join(spelled) or '(?!)'})(?!\w)")
+        return re.compile(rf"(?<!{LETTER})(?:{'|'.join(spelled) or '(?!)'})(?!{LETTER})")
 
     def annotated(self, text: str) -> str:
         """Replace each term of a text to translate."""
@@ -90,7 +90,14 @@ def marked(translation: str) -> str:
 
 
 def inflected(translation: str, text: str) -> bool:
-    """Whether a text has a translation, the ends of its longer words aside: ``belle porte`` for ``belles portes``."""
-    kept = ((word, max(STEM, len(word) - ENDING)) for word in translation.split())
-    pattern = r"\s+".join(rf"{re.escape(word[:n])}\w{{0,{len(word[n:]) + ENDING}}}" for word, n in kept)
-    return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None
+    """Whether a text has a translation, the ends of its words of STEM letters or more aside: ``belle porte`` for
+    ``belles portes``."""
+
+    def forms(word: str) -> str:
+        if len(word) < STEM or re.search(r"\d", word):
+            return re.escape(word)
+        stem = word[: max(STEM, len(word) - ENDING)]
+        return rf"{re.escape(stem)}\w{{0,{len(word) - len(stem) + ENDING}}}"
+
+    pattern = r"\s+".join(map(forms, translation.split()))
+    return re.search(rf"(?<!{LETTER}){pattern}(?!{LETTER})", text, re.IGNORECASE) is not None

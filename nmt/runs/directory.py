@@ -247,8 +247,9 @@ def refuse_other_parts(config: Config) -> None:
     with of_key("training.start_from"):
         before = {"config": load_run_config(path).model_dump(mode="json")}
     changed = [each for each in differences(before, config, OWN) if each.startswith(TAKEN_OVER)]
-    if before["config"]["data"]["glossary"] and config.data.glossary is None:
-        changed.append("data.glossary was set and is now null; without it, training unlearns terms")
+    for key, lost in (("glossary", "terms"), ("rough", "text in capitals")):
+        if before["config"]["data"][key] and getattr(config.data, key) is None:
+            changed.append(f"data.{key} was set and is now null; without it, training unlearns {lost}")
     if changed:
         taken = "takes over the tokenizer and the network, but for attention and dropout"
         raise ConfigError(*changed, f"training.start_from: {path}: training {taken}; use the configuration of this run")

@@ -131,7 +131,7 @@ class Terms(Section):
     file: Text
     """File with a term, a tab and its translation on each line."""
     share: Fraction = 0.15
-    """Share of the training pairs that show the terms they have or (15%) the whole target."""
+    """Share of the training pairs that show some of their terms, half on average, or (15%) the whole target."""
 
 
 class Rough(Section):
