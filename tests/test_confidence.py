@@ -62,8 +62,8 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     assert [float(each) for each, _ in rows] == pytest.approx(calibration.probability(per_piece), abs=1e-4)
     both = command(translate, *options, "--confidence", "--scores", "--input", source)[1].splitlines()
     assert [line.split("\t")[1:] for line in both] == rows
-    source.write_text("\n")
-    assert command(translate, *options, "--confidence", "--input", source)[1] == "0.0000\t\n"
+    source.write_text("\n\u200b\n")
+    assert command(translate, *options, "--confidence", "--input", source)[1] == "0.0000\t\n" * 2
     code, _, err = command(translate, *options, "--confidence", "--beam-size", 7)
     assert code == 2 and "was made with beam_size 2, not 7; translate as then, or calibrate again" in err
     _, _, err = command(translate, *options, "--confidence", "--precision", "bf16", "--input", source)

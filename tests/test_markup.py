@@ -41,6 +41,7 @@ def test_each_element_is_there_once_and_balanced_whatever_the_weights(line: str)
         "The <b>red apple</b>, <i>it</i>.<br/>",
         "a <b>b <i>c</i> d</b>",
         "(<u>a</u>) <br>b",
+        '<i>(a)</i>, <b>50%</b>; (<b>C++</b>) <q>"stop!"</q>.',
         "<p x='1 > 2'><b>a!</b></p>",
     ],
 )

@@ -82,7 +82,6 @@ def test_translations_obey_the_rules_and_the_bounds_of_their_length() -> None:
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM, with_(GREEDY, sampling=Sampling(0.7, 20, 0.9))])
 def test_output_does_not_depend_on_batches_or_neighbours(translator: Translator, options: SearchOptions) -> None:
-    """Neither does their order."""
     expected = list(translator.stream(LINES, options))
     assert len({translation.text for translation in expected}) > 5  # the network does not say the same to everything
     for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):
@@ -270,7 +269,7 @@ def test_a_search_compiles_no_product_of_training(monkeypatch: pytest.MonkeyPatc
         ("« Oui. » Il part… It is. Am 3. Mai? - No", 5),
         ('„Nein.“ Dann ging er. "Go." Then: "I am 42." She left.', 5),
         ("The cat sleeps.", 1),
-        ("Mr. Smith of the U.S. Army pays 3.50 euros.", 1),
+        ("Mr. Smith of the U.S. Army pays 3.50 euros on Jan. 5 (art. 12)", 1),
         ("the old cat sleeps . the dog barks .", 1),
         ("Version 2.0 Beta of example.org works", 1),
         ("", 1),

@@ -91,7 +91,6 @@ def parts(model: schema.Model) -> set[str]:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_each_part_of_the_package_is_run_by_the_engine_or_refused(variant: str) -> None:
-    """What it runs is compared above."""
     run = set[str]().union(*(parts(model_config(**sections)) for sections in SYSTEMS.values()))
     model = model_config(variant)
     unknown = parts(model) - run
@@ -216,7 +215,7 @@ def test_an_exported_run_reads_tags(tmp_path: Path) -> None:
     run = save_run(tmp_path / "run", tokenizers=tokenizers, corpora={"c": corpus}, train={"mix": {"c": 1.0}})
     (run / "config.yaml").write_text((run / "config.yaml").read_text().replace("  to: null", "  to: <bt>"))
     problems = [*ctranslate2_problems(load_run_config(run))]
-    assert "data.corpora: CTranslate2 reads the tag <bt> as other pieces; use --web" in problems
+    assert "data.corpora.c.tag: CTranslate2 reads <bt> as other pieces; train a run without it" in problems
     export_web(run, tmp_path / "page")
     lines = [f"<bt> {PAIRS[0].source}", PAIRS[1].source, ""]
     found = ask("translate", folder=str(tmp_path / "page"), lines=lines, beam=1)

@@ -121,7 +121,8 @@ def onnx_problems(config: Config) -> Iterator[str]:
 
 def _of_text(config: Config, engine: str) -> Iterator[str]:
     """Find what an engine that knows nothing but pieces would read otherwise."""
-    if config.data.tags:
-        yield f"data.corpora: {engine} reads the tag {config.data.tags[0]} as other pieces; use --web"
+    for key, corpus in config.data.training_corpora.items():
+        if corpus.tag is not None:
+            yield f"data.{key}.tag: {engine} reads {corpus.tag} as other pieces; train a run without it"
     if config.data.protect:
         yield f"data.protect: {engine} does not hide spans; train a run without it"

@@ -203,10 +203,10 @@ MISSING = TranslatedHypothesis("", -math.inf, -math.inf, [])
 def format_text(
     translation: Translation, hypothesis: TranslatedHypothesis, *, scores: bool, calibration: Calibration | None
 ) -> str:
-    """Return score, confidence (0 of a blank line) and translation, with a tab after each number that is wanted."""
+    """Return score, confidence (0 of no translation) and translation, with a tab after each number that is wanted."""
     numbers = [hypothesis.score] if scores else []
     if calibration is not None:
-        numbers.append(float(calibration.probability(hypothesis.per_piece)) if translation.source.strip() else 0.0)
+        numbers.append(float(calibration.probability(hypothesis.per_piece)) if hypothesis.pieces else 0.0)
     return "".join(f"{number:.4f}\t" for number in numbers) + hypothesis.text
 
 

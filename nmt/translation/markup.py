@@ -76,9 +76,10 @@ def with_tags(source: str, target: str, elements: Sequence[Element], weights: We
         last = int((sums[1:] - np.minimum.accumulate(sums)[:-1]).argmax()) + 1
         first = int(sums[:last].argmin())
         owner[first:last] = number
-        begins, ends = writes[first], writes[last - 1]
-        begin = (core(target, begins) if element.begin > reads[inside[0]][0] else begins)[0]
-        end = (core(target, ends) if element.end < reads[inside[-1]][1] else ends)[1]
+        run = begin, end = writes[first][0], writes[last - 1][1]
+        begin += outside(target[slice(*writes[first])], source[reads[inside[0]][0] : element.begin])
+        end -= outside(target[slice(*writes[last - 1])][::-1], source[element.end : reads[inside[-1]][1]][::-1])
+        begin, end = (begin, end) if begin < end else run
         spans[number] = begin, end = max(begin, spans[element.parent][0]), min(end, spans[element.parent][1])
         tags += [(begin, number + 1, element.opening), (end, -number - 1, element.closing)]
     within = [""] * len(elements)  # elements inside one without words
@@ -99,10 +100,13 @@ def with_tags(source: str, target: str, elements: Sequence[Element], weights: We
     return target
 
 
-def core(text: str, word: tuple[int, int]) -> tuple[int, int]:
-    """Return the span of a word without its punctuation, or of the whole word if it has nothing else."""
-    found = re.compile(r"\w(?:\S*\w)?").search(text, *word)
-    return found.span() if found else word
+def outside(word: str, before: str) -> int:
+    """Count the characters at the beginning of a target word that stay outside an element, given those ``before`` it in
+    the source word: the same punctuation, or else all punctuation, but never the whole word."""
+    if word.startswith(before) and len(before) < len(word) and not re.search(r"\w", before):
+        return len(before)
+    found = re.search(r"\w", word)
+    return found.start() if found else 0
 
 
 def marked(translation: Translation, elements: Sequence[Element]) -> Translation:

@@ -24,6 +24,8 @@ from nmt.translation.searching import WINDOW, SearchOptions
 from nmt.translation.translator import Translator
 
 ABBREVIATIONS = ("Mrs", "Mme", "Prof", "Gen", "Sen", "Rev", "Capt", "Col", "Gov", "Hon", "Fig", "Art", "approx", "vs")
+NUMBERED = re.compile(r"\b(?:[A-Z][a-z]{1,3}|pp|art)\.\s+$")
+"""What may stand before a number within a sentence: Jan. 5, Vol. 2."""
 BREAK = re.compile(
     r"(?:[!?…]|(?<!\b\w)(?:\.(?=\s?[»”]|[\"“])|(?<!\b[A-Z][a-z])(?<!\b\d\d)"
     + "".join(rf"(?<!\b{each})" for each in ABBREVIATIONS)
@@ -43,7 +45,11 @@ TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 def sentences(line: str, protection: Protection, terms: Glossary | None = None) -> list[str]:
     """Split a line, outside spans and terms, into sentences, each with the white space behind it and the line's tag."""
-    found = {match.end() for match in BREAK.finditer(line) if not (match[1] or match[2]).islower()}
+    found = set[int]()
+    for match in BREAK.finditer(line):
+        following = match[1] or match[2]
+        if not (following.islower() or (following.isdigit() and NUMBERED.search(line[: match.end()]))):
+            found.add(match.end())
     ends = sorted(found - protection.inside(line) - (terms.inside(line) if terms else set()))
     tag, _ = protection.parted(line)
     return [(f"{tag} " if begin and tag else "") + line[begin:end] for begin, end in pairwise([0, *ends, len(line)])]
@@ -81,7 +87,7 @@ class LostText:
             self._lines[problem].append(number)
         if len(sentences(translation.source, *self._kept)) > 1:
             self._lines[SEVERAL].append(number)
-        if read and not translation.text.strip():
+        if translation.source.strip() and not translation.text.strip():
             self._lines[EMPTY].append(number)
         elif read >= LEAST and SHORT * written < read:
             self._lines[TOO_SHORT].append(number)
