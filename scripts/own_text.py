@@ -276,7 +276,7 @@ def confidence(path: str) -> dict[str, Any]:
     """The calibration error on the test set of a run; and how often, of two of its translations, one good and one not,
     the good one has the higher confidence: the area under the ROC curve."""
     run, config = RunDirectory(path), load_run_config(path)
-    data, search = config.data, config.decoding.model_dump(exclude={"batch_tokens"})
+    data, search = config.data, config.decoding.model_dump(exclude={"batch_tokens"}) | {"precision": "fp32"}
     assert data.test is not None
     pairs = list(read_pairs(data.test, data.source_language, data.target_language))
     found = [each.hypotheses[0] for each in Translator.load(path).translate([pair.source for pair in pairs])]

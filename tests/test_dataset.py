@@ -178,7 +178,6 @@ def test_the_work_is_done_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_damaged_entry_is_built_again(folder: Path) -> None:
-    """One of its files is missing or cut short."""
     chosen = config(folder)
     whole = prepare(chosen)
     for damage in ("corpus-*/report.json", "corpus-*/train.arrow", "tokenizer-*/target.model"):
@@ -197,7 +196,6 @@ def test_a_damaged_entry_is_built_again(folder: Path) -> None:
 
 
 def test_two_at_once_leave_one_whole_entry(folder: Path) -> None:
-    """One builds, and the other waits; both then have the same."""
     chosen = config(folder)
     with ThreadPoolExecutor(2) as pool:
         lines = list(pool.map(lines_said, [chosen] * 2))

@@ -233,7 +233,6 @@ def test_only_one_corpus_of_a_mix_has_links(tmp_path: Path) -> None:
 
 
 def test_links_that_cannot_be_are_named(tmp_path: Path) -> None:
-    """In the lines that are read."""
     chosen, path = mixed(tmp_path, {"back": 1.0}, **GUIDED), tmp_path / "links"
     lines = path.read_text("utf-8").splitlines()
     for changed, problem in (

@@ -68,7 +68,6 @@ def test_attending(
 @pytest.mark.parametrize(("hidden", "sentences"), [(1, 1), (3, 5), (40, 30)])
 @pytest.mark.parametrize("padded", [False, True])
 def test_gru_in_both_directions(padded: bool, hidden: int, sentences: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest is more than one program's share."""
     generator = torch.Generator().manual_seed(2)
     shapes = [(2, 2, 3 * hidden, sentences), (2, hidden, sentences), (2, 3 * hidden, hidden), (2, 3 * hidden)]
     gates, initial, weight, bias = inputs = [

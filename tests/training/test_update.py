@@ -108,7 +108,6 @@ def test_an_update_is_smaller_after_a_plateau(make: Make, folder: Path) -> None:
 
 
 def test_an_update_takes_as_many_batches_as_are_accumulated_and_a_line_of_progress_all_updates(make: Make) -> None:
-    """Its loss is per token."""
     trainer = make(updates=4, accumulation=3, log_every=2, validation={"every": 4})
     trainer.validator = results(1.0)  # type: ignore[assignment]
     updates: list[Update] = []
@@ -141,7 +140,6 @@ def test_the_last_update_of_an_epoch_belongs_to_it(make: Make) -> None:
 
 
 def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:
-    """With an early validation, which comes once."""
     display = Recorder()
     trainer = make(updates=5, log_every=2, validation={"every": 2, "first": 1})
     with shown_on(display):
