@@ -165,7 +165,6 @@ def test_a_damaged_training_state_is_named(run: RunDirectory, content: bytes) ->
     ],
 )
 def test_of_damaged_checkpoints_the_other_is_used(tmp_path: Path, file: str, damage: Callable[[bytes], bytes]) -> None:
-    """Where all is damaged, all is named."""
     run, said = RunDirectory(tmp_path), list[str]()
     for each in (1, 2):
         run.save("last", weights_of(each), TrainingCheckpoint(weights_of(each), {"update": each}))

@@ -146,7 +146,6 @@ def asked(*lines: str, **options: Any) -> Request:
 
 
 def test_hostile_requests_are_refused(client: Client) -> None:
-    """Nothing of Python's is in the answer."""
     for body, status in (
         (b"", 400),
         (b'{"text": "\xff"}', 400),

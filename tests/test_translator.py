@@ -22,6 +22,7 @@ from nmt.errors import ConfigError
 from nmt.fast import PlainSearch
 from nmt.fast.search_network import FastSearch
 from nmt.search.greedy import Sampling
+from nmt.translation import watching
 from nmt.translation.forced import force
 from nmt.translation.results import BLANK, TranslatedHypothesis, Translation
 from nmt.translation.searching import (
@@ -151,7 +152,6 @@ def test_line_ends_in_the_output_become_spaces(bahdanau: Translator, monkeypatch
     ids=["typed", "a window", "much text"],
 )
 def test_lines_are_read_by_windows(bahdanau: Translator, line: str, window: int, taken: int, most_read: int) -> None:
-    """A window has no more text than memory should hold."""
     read = itertools.count()
     translations = bahdanau.stream((line for _ in read), GREEDY, window=window)
     assert len(list(itertools.islice(translations, taken))) == taken <= next(read) <= most_read
@@ -330,8 +330,10 @@ def test_each_sign_names_its_lines() -> None:
     lost.add(15, translated("a long line", "word", 8, 2))  # just long enough
     lost.add(16, translated("ab", "word", 7, 1))  # too short to judge
     lost.add(17, translated("", "", 0, 0))  # a blank line has a blank translation
+    lost.add(18, replace(translated("Жж", "word", 0, 1), source_pieces=["▁", "<unk>"]))
     assert list(lost.problems()) == [
         f"lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more: {SEVERAL}",
         f"line 13: {EMPTY}",
         f"line 14: {TOO_SHORT}",
+        f"line 18: {watching.UNREADABLE}",
     ]

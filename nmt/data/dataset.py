@@ -70,11 +70,14 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
     report, tables = _encoded(data, recipe, digests, config.threads or cores(), say)
     if data.glossary and not report["splits"]["train"]["terms"]:
         say(Caution(f"data.glossary.file: {data.glossary.file}: no training pair has a term and its translation"))
-    for name, split in report["splits"].items():
-        source, target = (split[side]["unknown_rate"] for side in ("source", "target"))
+    if data.glossary and config.model.embeddings.tie != "all":
+        say(Caution("model.embeddings.tie: should be all with data.glossary: the network copies terms"))
+    corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}
+    for name, part in (report["splits"] | corpora).items():
+        source, target = (part[side]["unknown_rate"] for side in ("source", "target"))
         if max(source, target) > MOST_UNKNOWN:
-            shares = f"{source:.0%} of the source and {target:.0%} of the target pieces"
-            say(Caution(f"data.{name}: {shares} are unknown; use a tokenizer of such text"))
+            shares = f"{source:.0%} of the source and {target:.0%} of the target pieces are unknown"
+            say(Caution(f"data.{name}: {shares}; only a tokenizer learned from such text can read it"))
     parts = _parts(data.train, report) if isinstance(data.train, Mix) else ()
     train = TrainingSet(
         tables["train"], recipe, dropout=options.dropout, rough=data.rough, parts=parts, seed=config.seed

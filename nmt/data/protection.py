@@ -25,7 +25,7 @@ URL = r"(?i:https?://|www\.)"
 PATTERNS: Mapping[Span, str] = {
     "braces": r"(?<!\{)\{++[^\s{}]++\}++",
     "email": rf"(?<!{LETTER})(?<![.+-])(?:{LETTER}|[.+-])++@(?:{LETTER}|-)++(?:\.(?:{LETTER}|-)+)+",
-    "number": rf"(?<!\d[.,:/])\d++(?:[.,:/]\d++)*+(?!{LETTER})",
+    "number": rf"(?<!\d[.,:/-])\d++(?:[.,:/-]\d++)*+(?!{LETTER})",
     "tag": rf"</?[A-Za-z][\w:.-]*+{ATTRIBUTES}/?>",
     "url": rf"{URL}[^\s<>{{}}\"{UNSPACED}]*(?:{LETTER}|/)",
 }

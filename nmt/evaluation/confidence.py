@@ -43,7 +43,9 @@ def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
     others, goods = int((~good).sum()), int(good.sum())
     if min(others, goods) < FEWEST:
         found = f"{goods:,} of {len(good):,} translations are good, with a chrF of at least {GOOD:g}"
-        raise DataError(f"{found}; a calibration needs {FEWEST} that are and {FEWEST} that are not; use more text")
+        raise DataError(
+            f"{found}; a calibration needs {FEWEST} that are and {FEWEST} that are not; train longer or use more text"
+        )
     targets, values = np.where(good, (goods + 1) / (goods + 2), 1 / (others + 2)), np.asarray(per_piece)
     center, scale = values.mean(), values.std() or 1.0
     inputs = np.stack([(values - center) / scale, np.ones(len(good))], axis=1)  # (N, 2)

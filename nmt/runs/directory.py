@@ -252,7 +252,7 @@ def refuse_other_parts(config: Config) -> None:
             changed.append(f"data.{key} was set and is now null; without it, training unlearns {lost}")
     if changed:
         taken = "takes over the tokenizer and the network, but for attention and dropout"
-        raise ConfigError(*changed, f"training.start_from: {path}: training {taken}; use the configuration of this run")
+        raise ConfigError(*changed, f"training.start_from: {path}: training {taken}; use those of {path}/config.yaml")
 
 
 def read_manifest(run: RunDirectory) -> dict[str, Any]:

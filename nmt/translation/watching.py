@@ -35,11 +35,14 @@ BREAK = re.compile(
 """The end of a sentence, up to the next. Initials have none; Mr., ABBREVIATIONS and small numbers only in quotes."""
 SHORT, LEAST = 4, 8
 """A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
+UNKNOWN, UNKNOWN_SHARE = "<unk>", 4
+"""A line is unreadable if more than one of UNKNOWN_SHARE of its pieces is UNKNOWN."""
 MOST_NAMED = 10
 """Line numbers that a warning names."""
 
 SEVERAL = "several sentences on a line, but a model trained on sentences translates one; use nmt-translate --paragraphs"
 EMPTY = "a translation is empty"
+UNREADABLE = "the tokenizer cannot read much of the text"
 TOO_SHORT = f"a translation has less than 1/{SHORT} of the pieces of its source"
 
 
@@ -87,6 +90,8 @@ class LostText:
             self._lines[problem].append(number)
         if len(sentences(translation.source, *self._kept)) > 1:
             self._lines[SEVERAL].append(number)
+        if UNKNOWN_SHARE * translation.source_pieces.count(UNKNOWN) > read:
+            self._lines[UNREADABLE].append(number)
         if translation.source.strip() and not translation.text.strip():
             self._lines[EMPTY].append(number)
         elif read >= LEAST and SHORT * written < read:
