@@ -85,13 +85,19 @@ def ctranslate2() -> str:
 
 
 def peers() -> str:
-    """The table of docs/figures/peers.json: means over seeds; of translation the rate, BLEU and memory."""
-    names = {"nmt": "this toolkit", "eole": "Eole 0.6.4"}
+    """The table of docs/figures/peers.json and peers_xeon.json: means over seeds; of translation the rate, BLEU and
+    memory."""
+    names = (("nmt", "this toolkit"), ("eole", "Eole 0.6.4"))
     columns = ("toolkit", "training, target tokens/s", "MB", "greedy, sentences/s", "BLEU", "MB")
     rows = []
-    for name, results in measured("peers")["results"].items():
+    results_of = {
+        name + place: measured(file)["results"][key]
+        for file, place in (("peers", ""), ("peers_xeon", ", Xeon"))
+        for key, name in names
+    }
+    for name, results in results_of.items():
         rate, peak = (fmean(each["training"][key] for each in results) for key in ("tokens_per_second", "peak_mb"))
-        rows.append([names[name], f"{rate:,.0f}", f"{peak:,.0f}"])
+        rows.append([name, f"{rate:,.0f}", f"{peak:,.0f}"])
         for of_beam in zip(*(each["translation"] for each in results), strict=True):
             for key, decimals in (("sentences_per_second", 0), ("bleu", 1), ("peak_mb", 0)):
                 rows[-1].append(f"{fmean(each[key] for each in of_beam):.{decimals}f}")
@@ -169,7 +175,7 @@ def ladder() -> str:
     rows.insert(2, ("1,000, debates not mixed in", "", "", "", "adapted-1000-alone"))
 
     def bleu(system: str, text: str = "captions") -> str:
-        return mean(found[system][text]) if system in found else "–"
+        return mean(found[system][text]) if system in found else ""
 
     heads = ("pairs", "from nothing", "adjusted", "Transformer", "adapted", "adapted, on debates")
     return table(heads, [[pairs, *map(bleu, systems), bleu(systems[-1], "debates")] for pairs, *systems in rows])
