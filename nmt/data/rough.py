@@ -57,7 +57,7 @@ def readable(text: str) -> str:
     parts = TERM.split(text)
     own = "".join(parts[::2])
     words = [word for word in own.split() if re.fullmatch(r"\W*[^\W\d_]+\W*", word)]
-    if not words or len(words) + len(parts) // 2 < 2 or not all(letter.isupper() for letter in own if letter.isalpha()):
+    if len(words) < 2 or not all(letter.isupper() for letter in own if letter.isalpha()):
         return text
     parts[::2] = in_small_letters(parts[::2])
     return "".join(parts)
