@@ -50,8 +50,8 @@ def sentences(line: str, protection: Protection, terms: Glossary | None = None) 
     """Split a line, outside spans and terms, into sentences, each with the white space behind it and the line's tag."""
     found = set[int]()
     for match in BREAK.finditer(line):
-        following = match[1] or match[2]
-        if not (following.islower() or (following.isdigit() and NUMBERED.search(line[: match.end()]))):
+        following, end = match[1] or match[2], line[max(match.start() - 5, 0) : match.end()]
+        if not (following.islower() or (following.isdigit() and NUMBERED.search(end))):
             found.add(match.end())
     ends = sorted(found - protection.inside(line) - (terms.inside(line) if terms else set()))
     tag, _ = protection.parted(line)
