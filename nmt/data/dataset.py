@@ -21,7 +21,7 @@ from nmt.data.corpus import Pair, corpus_digest, corpus_name, file_sha256, read_
 from nmt.data.encoded import EncodedCorpus, Recipe, TrainingSet, encode_split, mapped
 from nmt.data.glossary import TERM_MARKS, Glossary
 from nmt.data.protection import PLACEHOLDERS, Protection
-from nmt.data.report import make_report
+from nmt.data.report import by_key, make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
 from nmt.files import alone, why_unwritable, write_json
@@ -72,8 +72,7 @@ def prepare(config: Config, say: Say = silent, *, own: Path | None = None) -> Pr
         say(Caution(f"data.glossary.file: {data.glossary.file}: no training pair has a term and its translation"))
     if data.glossary and config.model.embeddings.tie != "all":
         say(Caution("model.embeddings.tie: should be all with data.glossary: the network copies terms"))
-    corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}
-    for name, part in (report["splits"] | corpora).items():
+    for name, part in by_key(report).items():
         source, target = (part[side]["unknown_rate"] for side in ("source", "target"))
         if max(source, target) > MOST_UNKNOWN:
             shares = f"{source:.0%} of the source and {target:.0%} of the target pieces are unknown"

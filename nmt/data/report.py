@@ -75,10 +75,15 @@ def describe(report: Mapping[str, Any]) -> str:
     return f"{table(report)}\nvocabulary: {vocabulary['source']:,} source, {vocabulary['target']:,} target pieces"
 
 
+def by_key(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the report on each split, and on each corpus of a mix, by its key in the section ``data``."""
+    corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}
+    return {**report["splits"], **corpora}
+
+
 def table(report: Mapping[str, Any]) -> str:
     """Format the counts of the report, with a column per split and per corpus of a mix."""
-    corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}
-    columns: dict[str, dict[str, Any]] = report["splits"] | corpora
+    columns = by_key(report)
     splits = list(columns.values())
     rows = [["", *columns]]
 
