@@ -82,6 +82,7 @@ def test_probabilities_that_underflow_are_averaged_and_each_member_is_called_in_
 def test_runs_are_loaded_together(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / str(attention["type"]), attention) for attention in (BAHDANAU, NONE)]
     alone, both, twice = (Translator.load(each, "cpu") for each in (runs[0], runs, [runs[0]] * 2))
+    assert [isinstance(each.searchable, Ensemble) for each in (alone, both, twice)] == [False, True, True]
     assert both.decoding == alone.decoding and both.attends
     found, of_both, of_twice = (list(each.stream(LINES, BEAM)) for each in (alone, both, twice))
     assert [each.text for each in of_both] != [each.text for each in found] == [each.text for each in of_twice]

@@ -238,7 +238,7 @@ def _strangers(paths: Sequence[str | Path], runs: Sequence[LoadedRun]) -> Iterat
                 problem = f"its {side} tokenizer (SHA-256 {found[:12]}) is not that of {paths[0]} ({known[:12]})"
                 remedy = "train both with the same model files (tokenizer.type: given)"
                 yield f"{path}: {problem}; an ensemble reads and writes the same pieces: {remedy}"
-        for key in ("reverse_source", "protect", "tags", "source_language", "target_language"):
+        for key in ("reverse_source", "protect", "source_language", "target_language"):
             here, there = (getattr(each.config.data, key) for each in (run, first))
             if here != there:
                 yield f"{path}: data.{key} is {here!r}, that of {paths[0]} is {there!r}; must be the same"
