@@ -9,7 +9,7 @@ import re
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from machine import commit, machine
 from nmt.cli.command import Command
 from nmt.config import load_config
 from nmt.config.schema import FileCorpus, Positive, Section, Text
-from nmt.data.batching import Specials, collate
+from nmt.data.batching import Batch, Specials, collate
 from nmt.data.corpus import Pair, read_lines
 from nmt.data.dataset import corpus_sha256
 from nmt.evaluation.alignment import GoldPairs, labelled_weights, read_gold, score_alignments
@@ -38,7 +38,7 @@ from nmt.experiments.plan import DEFAULT_TEST, Experiment, Plan, Run, load_exper
 from nmt.experiments.running import remaining
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.directory import RunDirectory
-from nmt.runs.loading import load_run
+from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.log import best_validation, read_metrics
 from nmt.translation.translator import Translator
 
@@ -60,6 +60,8 @@ RARE = 20
 """A word is rare if the training text has it at most this often: 220 words of the test set. With 5 it would be 68."""
 Changes = dict[str, int | float]
 """Options of decoding, and their values."""
+TEACHER_FORCING = "teacher_forcing"
+"""In place of an option of decoding: the decoder reads the reference."""
 
 
 class Claim(Section):
@@ -182,14 +184,9 @@ def gradient_early(plan: Plan, run: Run, changes: Changes) -> float:
 
     A position receives the norm of the gradient with respect to its embedding.
     """
-    loaded = load_run(run.path, torch.device("cpu"))
-    model, specials = loaded.model, Specials.of(loaded.tokenizers)
-    test, shares = plan.tests[DEFAULT_TEST], []
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    texts = source.encode(list(read_lines(test.source))), target.encode(list(read_lines(test.reference)))
-    for pair in zip(*texts, strict=True):
-        source_ids, target_ids = (np.array(ids, np.int32) for ids in pair)
-        batch = collate([source_ids], [target_ids], specials)
+    loaded, shares = load_run(run.path, torch.device("cpu")), []
+    model = loaded.model
+    for batch in batches(plan, loaded):
         embedded = model.embed_source(batch.source).detach().requires_grad_()
         memory = model.remember(model.encoder(embedded, batch.source_lengths), batch.source_lengths)
         readouts = model.unroll(batch.target_input, memory)[0]
@@ -198,6 +195,40 @@ def gradient_early(plan: Plan, run: Run, changes: Changes) -> float:
         thirds = by_third(gradient[0].norm(dim=-1).tolist())
         shares.append(thirds[0] / thirds.sum())
     return 100 * float(np.mean(shares))
+
+
+def recall(plan: Plan, run: Run, changes: Changes) -> float:
+    """The share of reference pieces that the network predicts, in percent.
+
+    With ``teacher_forcing`` a prediction is the likeliest piece after the reference so far, otherwise a piece of the
+    translation.
+    """
+    loaded = load_run(run.path, torch.device("cpu"))
+    predicted, references = [], []
+    with torch.inference_mode():
+        for batch in batches(plan, loaded):
+            references.append(batch.target_output[0, :-1].tolist())
+            logits, _ = loaded.model(batch.source, batch.source_lengths, batch.target_input)
+            predicted.append(logits[0, :-1].argmax(-1).tolist())
+    if TEACHER_FORCING not in changes:
+        predicted = loaded.tokenizers.target.encode(translations(plan, run, changes))
+    found = sum((Counter(one) & Counter(other)).total() for one, other in zip(predicted, references, strict=True))
+    return 100 * found / sum(map(len, references))
+
+
+def minus_gap(plan: Plan, run: Run, changes: Changes) -> float:
+    """The negative of the recall that teacher forcing adds, in points."""
+    return recall(plan, run, changes) - recall(plan, run, {TEACHER_FORCING: 1})
+
+
+def batches(plan: Plan, loaded: LoadedRun) -> Iterator[Batch]:
+    """Each sentence of the test set with its reference."""
+    test, specials = plan.tests[DEFAULT_TEST], Specials.of(loaded.tokenizers)
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    texts = source.encode(list(read_lines(test.source))), target.encode(list(read_lines(test.reference)))
+    for pair in zip(*texts, strict=True):
+        source_ids, target_ids = (np.array(ids, np.int32) for ids in pair)
+        yield collate([source_ids], [target_ids], specials)
 
 
 def retained(plan: Plan, run: Run, changes: Changes, *, brevity: bool = True) -> float:
@@ -229,6 +260,8 @@ SCORES = {
     "aer": Score("points", 1, minus_error_rate, -1),
     "recall_late": Score("% recall", 1, recall_late),
     "recall_rare": Score("% recall", 1, recall_rare),
+    "recall": Score("% recall", 1, recall),
+    "gap": Score("% recall", 1, minus_gap, -1),
     "gradient_early": Score("% of the gradient", 1, gradient_early),
     "retained": Score("% retained", 1, retained),
     "retained_unpenalized": Score("% retained", 1, partial(retained, brevity=False)),
