@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from aligner import align
 from machine import commit, machine
@@ -37,6 +39,7 @@ from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import DEFAULT_TEST, Experiment, Plan, Run, load_experiment, make_plan
 from nmt.experiments.running import remaining
 from nmt.files import read_json, write_bytes, write_json
+from nmt.model.hard import MixtureOutput, one_hot
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
 from nmt.runs.log import best_validation, read_metrics
@@ -56,12 +59,13 @@ VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[4], OPPOSITE: COLORS[1],
 TICKS = (-10, -1, 0, 1, 10)
 SHOWN = "Margot will open his novel and a novel because you will always be new."
 """Of the test set, with two verbs that move."""
+MIX = MixtureOutput.mix
 RARE = 20
 """A word is rare if the training text has it at most this often: 220 words of the test set. With 5 it would be 68."""
 Changes = dict[str, int | float]
 """Options of decoding, and their values."""
-TEACHER_FORCING = "teacher_forcing"
-"""In place of an option of decoding: the decoder reads the reference."""
+TEACHER_FORCING, LIKELIEST = "teacher_forcing", "likeliest_position"
+"""In place of options of decoding: the decoder reads the reference; hard attention reads one position."""
 
 
 class Claim(Section):
@@ -305,8 +309,16 @@ def translations(plan: Plan, run: Run, changes: Changes) -> list[str]:
     """Read the translations of the test set, or make them with other decoding."""
     if not changes:
         return list(read_lines(plan.translations(run, DEFAULT_TEST)))
-    sources = list(read_lines(plan.tests[DEFAULT_TEST].source))
-    return [each.text for each in Translator.load(run.path).translate(sources, **changes, attention=False)]
+    sources, options = list(read_lines(plan.tests[DEFAULT_TEST].source)), changes.copy()
+    mix = likeliest if options.pop(LIKELIEST, 0) else MIX
+    with patch.object(MixtureOutput, "mix", mix):
+        return [each.text for each in Translator.load(run.path).translate(sources, **options, attention=False)]
+
+
+def likeliest(output: MixtureOutput, readouts: Tensor) -> Tensor:
+    """As ``MixtureOutput.mix``, of the position with the largest probability alone."""
+    read = one_hot(readouts[..., -1]).to(readouts.dtype)
+    return MIX(output, torch.cat((readouts[..., :-1], read.unsqueeze(-1)), -1))
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
