@@ -293,9 +293,11 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
         else [BASELINES[name](plan)] * len(seeds)
         for name, changes in zip(claim.compared, claim.decoding, strict=True)
     ]
+    updates = next(iter(runs.values()))[0].config.training.updates
     trained_on = sorted({manifest["device"] for manifest in manifests.values()})
     data = {"data": plan.base, "corpus_sha256": corpus_sha256(plan.runs[0].config.data)}
-    return {**made_from, "seeds": seeds, "scores": scores, **data, "trained_on": trained_on}
+    measured = {"updates": updates, "seeds": seeds, "scores": scores}
+    return {**made_from, **measured, **data, "trained_on": trained_on}
 
 
 def gold_pairs(plan: Plan) -> GoldPairs:
@@ -351,7 +353,8 @@ def all_claims() -> list[Measured]:
         updates = load_config(experiment.base).training.updates
         for name, claim in claims_of(experiment).items():
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
-            found.append(Measured(name, claim, own.get("training.updates", updates), stored(name).get("scores", ())))
+            measured = {"updates": own.get("training.updates", updates), "scores": ()} | stored(name)
+            found.append(Measured(name, claim, measured["updates"], measured["scores"]))
     return sorted(found)
 
 
