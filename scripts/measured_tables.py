@@ -197,5 +197,15 @@ def languages() -> str:
     return table(("direction", "one for each", "one for both", "one for four directions"), rows)
 
 
-TABLES = training, decoding, browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages
+def multi30k() -> str:
+    """BLEU of several seeds, and of them as an ensemble, of docs/figures/multi30k.json."""
+    rows = []
+    for name, each in measured("multi30k").items():
+        cased, lower = each["BLEU"], mean(each["BLEU, lower-cased"])
+        seeds = f" ({', '.join(f'{score:.1f}' for score in cased)})" if len(cased) > 1 else ""
+        rows.append((name, f"{each['length penalty']}", f"{mean(cased)}{seeds}", lower))
+    return table(("system", "length penalty", "BLEU, mean (seeds)", "lower-cased"), rows)
+
+
+TABLES = training, decoding, browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages, multi30k
 """Each stands on its page under its name."""

@@ -1,6 +1,5 @@
 """Write the parts of the pages that the program knows: the keys in docs/options.md, the options in docs/commands.md,
-the claims in docs/textbook.md, the tables in docs/own-text.md and docs/performance.md, that of the family in
-docs/attention.md.
+the claims in docs/textbook.md, and the tables of measurements.
 
     python scripts/reference.py
 
@@ -32,7 +31,8 @@ from nmt.config.schema import Config, Section
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
-PAGES = tuple(f"docs/{name}.md" for name in ("options", "commands", "textbook", "own-text", "performance", "attention"))
+GENERATED_IN = "options", "commands", "textbook", "own-text", "performance", "attention", "results"
+PAGES = tuple(f"docs/{name}.md" for name in GENERATED_IN)
 GENERATED = re.compile(r"^<!-- generated: ([\w-]+) -->\n.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
 
 
