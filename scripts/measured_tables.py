@@ -113,7 +113,7 @@ def memory() -> str:
 
 def family() -> str:
     """The table of docs/figures/attention.json, whose systems have an asterisk if they have several seeds."""
-    columns = ("parameters, M", "sentences/s", "perplexity", "BLEU")
+    columns = ("parameters, M", "sentences/s", "BLEU")
     rows = measured("attention")["scores"]
     return table(
         ("system", *columns),

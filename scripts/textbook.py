@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -113,13 +114,13 @@ def gain(first: Sequence[float], second: Sequence[float]) -> Gain:
 
 
 def verdict(found: Gain, margin: float) -> str:
-    """Judge the claim that there is a gain: the opposite holds if the interval lies below 0, it does not hold if the
-    interval lies below the smallest gain that counts, else it holds if the interval lies above 0."""
-    if found.high < 0:
+    """Judge the claim that there is a gain of at least the margin: it holds, or the opposite holds, if the interval
+    excludes 0 and the mean reaches the margin; it does not hold if the interval lies below the margin."""
+    if found.low > 0 and found.mean >= margin:
+        return "holds"
+    if found.high < 0 and found.mean <= -margin:
         return OPPOSITE
-    if found.high < margin:
-        return "does not hold"
-    return "holds" if found.low > 0 else "not resolved"
+    return "does not hold" if found.high < margin else "not resolved"
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -202,26 +203,30 @@ def gradient_early(plan: Plan, run: Run, changes: Changes) -> float:
 
 
 def recall(plan: Plan, run: Run, changes: Changes) -> float:
-    """The share of reference pieces that the network predicts, in percent.
+    """The share of the pieces that begin a word of the reference that the network predicts, in percent.
 
     With ``teacher_forcing`` a prediction is the likeliest piece after the reference so far, otherwise a piece of the
     translation.
     """
     loaded = load_run(run.path, torch.device("cpu"))
-    predicted, references = [], []
-    with torch.inference_mode():
-        for batch in batches(plan, loaded):
-            references.append(batch.target_output[0, :-1].tolist())
-            logits, _ = loaded.model(batch.source, batch.source_lengths, batch.target_input)
-            predicted.append(logits[0, :-1].argmax(-1).tolist())
-    if TEACHER_FORCING not in changes:
-        predicted = loaded.tokenizers.target.encode(translations(plan, run, changes))
-    found = sum((Counter(one) & Counter(other)).total() for one, other in zip(predicted, references, strict=True))
-    return 100 * found / sum(map(len, references))
+    target, found, total = loaded.tokenizers.target, 0, 0
+    hypotheses = None if TEACHER_FORCING in changes else target.encode(translations(plan, run, changes))
+    for row, batch in enumerate(batches(plan, loaded)):
+        reference = batch.target_output[0, :-1].tolist()
+        begins = [piece.startswith("▁") for piece in target.pieces(reference)]
+        if hypotheses is None:
+            with torch.inference_mode():
+                logits, _ = loaded.model(batch.source, batch.source_lengths, batch.target_input)
+            predicted = list(compress(logits[0].argmax(-1).tolist(), begins))
+        else:
+            predicted = hypotheses[row]
+        wanted = Counter(compress(reference, begins))
+        found, total = found + (wanted & Counter(predicted)).total(), total + wanted.total()
+    return 100 * found / total
 
 
 def minus_gap(plan: Plan, run: Run, changes: Changes) -> float:
-    """The negative of the recall that teacher forcing adds, in points."""
+    """The negative of the recall that teacher forcing adds."""
     return recall(plan, run, changes) - recall(plan, run, {TEACHER_FORCING: 1})
 
 
@@ -293,11 +298,17 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
         else [BASELINES[name](plan)] * len(seeds)
         for name, changes in zip(claim.compared, claim.decoding, strict=True)
     ]
-    updates = next(iter(runs.values()))[0].config.training.updates
-    trained_on = sorted({manifest["device"] for manifest in manifests.values()})
-    data = {"data": plan.base, "corpus_sha256": corpus_sha256(plan.runs[0].config.data)}
-    measured = {"updates": updates, "seeds": seeds, "scores": scores}
-    return {**made_from, **measured, **data, "trained_on": trained_on}
+    trained = {key: sorted({manifest[key] for manifest in manifests.values()}) for key in ("device", "precision")}
+    return {
+        **made_from,
+        "updates": next(iter(runs.values()))[0].config.training.updates,
+        "seeds": seeds,
+        "scores": scores,
+        "data": plan.base,
+        "corpus_sha256": corpus_sha256(plan.runs[0].config.data),
+        "trained_on": trained["device"],
+        "precision": trained["precision"],
+    }
 
 
 def gold_pairs(plan: Plan) -> GoldPairs:

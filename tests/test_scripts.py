@@ -240,7 +240,9 @@ def test_the_gain_is_that_of_students_t() -> None:
         (-0.1, 3.0, "not resolved"),
         (-0.9, 0.9, "does not hold"),  # no difference that counts
         (0.1, 0.9, "does not hold"),  # a gain, but too small to count
+        (0.1, 1.2, "not resolved"),  # whether it is too small
         (-3.0, -1.0, "the opposite holds"),
+        (-0.9, -0.1, "does not hold"),
         (-3.0, 0.9, "does not hold"),
         (-3.0, 1.0, "not resolved"),
     ],
