@@ -105,6 +105,16 @@ class InverseSquareRootSchedule(Schedule):
 
 
 @SCHEDULES.register
+class LinearSchedule(Schedule):
+    """Learning rate that falls linearly after warm-up, to zero after the last update."""
+
+    type: Literal["linear"]
+
+    def decay(self, update: int, updates: int, scale: float) -> float:
+        return min(1.0, (updates - update + 1) / max(1, updates - self.warmup + 1))
+
+
+@SCHEDULES.register
 class PlateauSchedule(Schedule):
     """Learning rate that falls when validation stops improving."""
 
