@@ -100,9 +100,9 @@ def test_a_validation_is_due_once() -> None:
 
 
 def test_the_rate_falls_after_more_validations_without_improvement_than_patience() -> None:
-    config = training(schedule={"type": "plateau", "factor": 0.5, "patience": 1, "floor": 0.2})
+    config = training(schedule={"type": "plateau", "factor": 0.5, "patience": 1})
     path = history([1.0, 2.0, 2.0, 1.0, 1.0, 3.0, 1.0, 1.0, 1.0, 1.0], config)
-    assert [progress.scale for progress in path] == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.2]
+    assert [progress.scale for progress in path] == [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
     assert history([2.0] + [1.0] * 9, training())[-1].scale == 1.0, "of another schedule"
 
 

@@ -157,7 +157,7 @@ class Progress:
         plateau, scale = (0, self.scale) if better else (self.plateau + 1, self.scale)
         schedule = training.schedule
         if isinstance(schedule, PlateauSchedule) and plateau > schedule.patience:
-            plateau, scale = 0, max(schedule.floor, scale * schedule.factor)
+            plateau, scale = 0, scale * schedule.factor
         ranked = sorted((*self.kept, this), key=lambda candidate: candidate.merit, reverse=True)
         return replace(
             self,

@@ -57,7 +57,7 @@ EXTREMES = {
     "training.schedule": [
         f"{{type: constant, warmup: {10**18 - 1}}}",
         f"{{type: inverse_square_root, warmup: {10**18 - 1}}}",
-        "{type: plateau, factor: 1e-300, patience: 0, floor: 1}",
+        "{type: plateau, factor: 1e-300, patience: 0}",
     ],
     "training.label_smoothing": ["0.9999999"],
     "training.scheduled_sampling": ["{k: 1, output: argmax}", "{k: 1e30}"],

@@ -25,7 +25,6 @@ class Adam(Optimizer):
 
     type: Literal["adam"] = "adam"
     learning_rate: Positive = 1e-3
-    """Learning rate after warm-up."""
     betas: tuple[Fraction, Fraction] = (0.9, 0.999)
     """Decay rates of the first and the second moment."""
     epsilon: Positive = 1e-8
@@ -60,7 +59,6 @@ class Sgd(Optimizer):
 
     type: Literal["sgd"]
     learning_rate: Positive = 1.0
-    """Learning rate after warm-up."""
     momentum: Fraction = 0.0
     """Momentum."""
 
@@ -98,7 +96,6 @@ class InverseSquareRootSchedule(Schedule):
 
     type: Literal["inverse_square_root"]
     warmup: Size = 1000
-    """Updates of linear growth from zero."""
 
     def decay(self, update: int, updates: int, scale: float) -> float:
         return min(1.0, math.sqrt(self.warmup / update))
@@ -123,8 +120,6 @@ class PlateauSchedule(Schedule):
     """Factor of a reduction."""
     patience: Count = 1
     """Validations without improvement before the rate falls."""
-    floor: Annotated[float, Field(ge=0, le=1)] = 1e-5
-    """Smallest rate, relative to ``learning_rate``."""
 
     def decay(self, update: int, updates: int, scale: float) -> float:
         return scale
