@@ -33,7 +33,9 @@ def multi30k(*, system: Annotated[str, Value("DIR")]) -> None:
         system: directory with its runs, one for each seed
     """
     runs, name = sorted(Path(system).glob("seed-*")), Path(system).name
-    systems = {name: [Translator.load(each) for each in runs], f"{name}, ensemble": [Translator.load(runs)]}
+    systems = {name: [Translator.load(each) for each in runs]}
+    if len(runs) > 1:
+        systems[f"{name}, ensemble"] = [Translator.load(runs)]
     found = read_json(RESULT) if RESULT.exists() else {}
     for label, translators in systems.items():
         validation = {each: [bleu(one, "val", each)[0] for one in translators] for each in PENALTIES}
