@@ -155,8 +155,7 @@ class Progress:
         this = Candidate(self.update, merit)
         better = self.best is None or merit > self.best.merit
         plateau, scale = (0, self.scale) if better else (self.plateau + 1, self.scale)
-        schedule = training.schedule
-        if isinstance(schedule, PlateauSchedule) and plateau > schedule.patience:
+        if isinstance(schedule := training.schedule, PlateauSchedule) and plateau > schedule.patience:
             plateau, scale = 0, scale * schedule.factor
         ranked = sorted((*self.kept, this), key=lambda candidate: candidate.merit, reverse=True)
         return replace(
