@@ -31,7 +31,8 @@ from peers.processes import matches
 from peers.toolkits import TOOLKITS, Toolkit
 from tests.models import TARGET, model_config
 from tests.small_run import config, train
-from textbook import BASELINES, SCORES, Gain, claims_of, gain, verdict
+from textbook import Gain, claims_of, gain, verdict
+from textbook_scores import BASELINES, SCORES
 
 ROOT = Path(__file__).parent.parent
 
