@@ -203,7 +203,7 @@ def multi30k() -> str:
     for name, each in measured("multi30k").items():
         cased, lower = each["BLEU"], mean(each["BLEU, lower-cased"])
         seeds = f" ({', '.join(f'{score:.1f}' for score in cased)})" if len(cased) > 1 else ""
-        rows.append((name, f"{each['length penalty']}", f"{mean(cased)}{seeds}", lower))
+        rows.append((name, str(each["length penalty"]), f"{mean(cased)}{seeds}", lower))
     return table(("system", "length penalty", "BLEU, mean (seeds)", "lower-cased"), rows)
 
 

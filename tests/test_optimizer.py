@@ -15,7 +15,8 @@ from nmt.training.optimizer import build_optimizer, load_moments, saved_moments
     [
         (schema.ConstantSchedule(), {1: 2.0, 1000: 2.0}),
         (schema.ConstantSchedule(warmup=4), {1: 0.5, 2: 1.0, 4: 2.0, 5: 2.0}),
-        (schema.InverseSquareRootSchedule(type="inverse_square_root", warmup=4), {3: 1.5, 4: 2.0, 16: 1.0, 64: 0.5}),
+        (schema.InverseSquareRootSchedule(type="inverse_square_root", warmup=4), {1: 0.5, 2: 1.0, 3: 1.5, 4: 2.0}),
+        (schema.InverseSquareRootSchedule(type="inverse_square_root", warmup=4), {16: 1.0, 64: 0.5}),
         (schema.LinearSchedule(type="linear", warmup=4), {3: 1.5, 4: 2.0, 502: 2 * 499 / 997, 1000: 2 / 997}),
         (schema.PlateauSchedule(type="plateau", warmup=2), {1: 0.25, 2: 0.5, 100: 0.5}),
     ],
