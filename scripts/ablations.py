@@ -1,4 +1,5 @@
-"""Transformers that lack one part, for configs/experiments/textbook/transformer.yaml, which says how to import them."""
+"""Transformers that lack one part, for configs/experiments/textbook/transformer.yaml, which says how to import them, or
+have other positions, for configs/experiments/textbook/lengths.yaml."""
 
 import math
 from typing import Any, Literal, TypeVar
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.config import schema
-from nmt.model.multi_head import SelfAttention
+from nmt.model.multi_head import SelfAttention, attention_weights
 from nmt.model.transformer import TransformerDecoder, TransformerEncoder
 
 Stack = TypeVar("Stack", TransformerEncoder, TransformerDecoder)
@@ -27,6 +28,27 @@ class UnmaskedSelfAttention(SelfAttention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
         """As its base, but never causal."""
         return super().attend(query, key, value, mask, causal=False)
+
+
+class LinearlyBiasedSelfAttention(SelfAttention):
+    """Self-attention in which the energies of head n of N fall by 2^(-8n / N) with each position between query and key
+    (ALiBi: Press et al. 2022, section 3), on both sides of the query."""
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """As its base; the last query stands at the last key."""
+        queries, keys = query.size(-2), key.size(-2)
+        distance = (torch.arange(keys - queries, keys).unsqueeze(1) - torch.arange(keys)).abs()  # (Q, K)
+        slopes = 2.0 ** (-8 * torch.arange(1, self.heads + 1) / self.heads)
+        biases = (slopes[:, None, None] * distance).to(query)  # (N, Q, K)
+        energies = query / math.sqrt(query.size(-1)) @ key.transpose(-1, -2) - biases
+        return attention_weights(energies, mask, causal=causal) @ value
+
+
+def with_self_attention(part: Stack, options: schema.Transformer, kind: type[SelfAttention]) -> Stack:
+    """Replace the self-attention of each layer."""
+    for layer in part.layers:
+        layer.self_attention = kind(options.hidden, options.heads)
+    return part
 
 
 @schema.ENCODERS.register
@@ -88,7 +110,38 @@ class UnmaskedDecoder(schema.TransformerDecoder):
 @schema.DECODERS.builds(UnmaskedDecoder)
 def unmasked_decoder(options: UnmaskedDecoder, *around: Any) -> TransformerDecoder:
     """Make a decoder whose self-attention has no causal mask."""
-    decoder = TransformerDecoder(options, *around)
-    for layer in decoder.layers:
-        layer.self_attention = UnmaskedSelfAttention(options.hidden, options.heads)
-    return decoder
+    return with_self_attention(TransformerDecoder(options, *around), options, UnmaskedSelfAttention)
+
+
+@schema.ENCODERS.register
+class LinearlyBiasedEncoder(schema.TransformerEncoder):
+    """A Transformer encoder with ALiBi in place of positions."""
+
+    type: Literal["linearly_biased"]  # type: ignore[assignment]
+
+
+@schema.ENCODERS.builds(LinearlyBiasedEncoder)
+def linearly_biased_encoder(options: LinearlyBiasedEncoder, *around: Any) -> TransformerEncoder:
+    """Make an encoder that knows distances alone."""
+    return with_self_attention(Unordered(options, *around), options, LinearlyBiasedSelfAttention)
+
+
+@schema.DECODERS.register
+class LinearlyBiasedDecoder(schema.TransformerDecoder):
+    """A Transformer decoder with ALiBi in place of positions."""
+
+    type: Literal["linearly_biased"]  # type: ignore[assignment]
+
+
+class UnorderedDecoder(TransformerDecoder):
+    """Without positions."""
+
+    def with_positions(self, embedded: Tensor, first: int) -> Tensor:
+        """(B, T, D) -> (B, T, D), scaled alone."""
+        return embedded * math.sqrt(embedded.size(-1))
+
+
+@schema.DECODERS.builds(LinearlyBiasedDecoder)
+def linearly_biased_decoder(options: LinearlyBiasedDecoder, *around: Any) -> TransformerDecoder:
+    """Make a decoder that knows distances alone."""
+    return with_self_attention(UnorderedDecoder(options, *around), options, LinearlyBiasedSelfAttention)
