@@ -27,7 +27,7 @@ from nmt.experiments.running import remaining
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator
-from textbook_scores import BASELINES, SCORES, Changes
+from textbook_scores import BASELINES, SCORES, Changes, sentence_error
 
 ROOT = Path(__file__).parent.parent
 FIGURES, CONFIGS = ROOT / "docs/figures", sorted(ROOT.glob("configs/experiments/textbook/*.yaml"))
@@ -77,15 +77,20 @@ class Gain(NamedTuple):
     high: float
 
 
-def gain(first: Sequence[float], second: Sequence[float]) -> Gain:
-    """Compare two systems, given their scores with the same seeds, by Student's t (1908) of the paired differences.
+def gain(first: Sequence[float], second: Sequence[float], sentence_error: float = 0.0) -> Gain:
+    """Compare two systems, given their scores with the same seeds, and the standard error of the mean gain over the
+    test sentences: by Student's t (1908), with the degrees of freedom of Satterthwaite (1946), up to 30.
 
-    With one seed the interval is the whole line; with more than 31 it is that of 31.
+    With one seed the interval is the whole line.
     """
     differences = [one - other for one, other in zip(first, second, strict=True)]
-    mean, freedom = statistics.fmean(differences), len(differences) - 1
-    error = statistics.stdev(differences) / math.sqrt(len(differences)) if freedom else math.inf
-    half = STUDENT[min(max(freedom, 1), len(STUDENT)) - 1] * error
+    mean, count = statistics.fmean(differences), len(differences)
+    if count == 1:
+        return Gain(mean, -math.inf, math.inf)
+    seeds = statistics.variance(differences) / count
+    both = seeds + sentence_error**2
+    freedom = min((count - 1) * (both / seeds) ** 2 if seeds else math.inf, len(STUDENT))
+    half = STUDENT[int(freedom) - 1] * math.sqrt(both)
     return Gain(mean, mean - half, mean + half)
 
 
@@ -116,18 +121,20 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
     if before.items() >= made_from.items():
         return None
     seeds = [run.seed for run in next(iter(runs.values()))]
-    scores = [
-        [SCORES[claim.score].compute(plan, run, changes) for run in runs[name]]
+    score = SCORES[claim.score]
+    first, second = (
+        [score.statistics(plan, run, changes) for run in runs[name]]
         if name in runs
         else [BASELINES[name](plan)] * len(seeds)
         for name, changes in zip(claim.compared, claim.decoding, strict=True)
-    ]
+    )
     trained = {key: sorted({manifest[key] for manifest in manifests.values()}) for key in ("device", "precision")}
     return {
         **made_from,
         "updates": next(iter(runs.values()))[0].config.training.updates,
         "seeds": seeds,
-        "scores": scores,
+        "scores": [[float(score.value(each.sum(0))) for each in system] for system in (first, second)],
+        "sentence_error": sentence_error(score.value, first, second),
         "data": plan.base,
         "corpus_sha256": corpus_sha256(plan.runs[0].config.data),
         "trained_on": trained["device"],
@@ -139,17 +146,21 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
 
 
 class Measured(NamedTuple):
-    """A claim, the updates of its first system, and the scores of both systems, by seed; none before its runs."""
+    """A claim, the updates of its first system, the scores of both systems, by seed, and the standard error over
+    sentences; no scores before its runs."""
 
     name: str
     claim: Claim
     updates: int
     scores: Sequence[Sequence[float]]
+    sentence_error: float | None
+    """None for runs that were scored without it."""
 
     @property
     def gain(self) -> Gain:
         """That of the claim."""
-        return gain(*self.scores)
+        first, second = self.scores
+        return gain(first, second, self.sentence_error or 0.0)
 
     @property
     def verdict(self) -> str:
@@ -166,7 +177,7 @@ def all_claims() -> list[Measured]:
         for name, claim in claims_of(experiment).items():
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
             measured = {"updates": own.get("training.updates", updates), "scores": ()} | stored(name)
-            found.append(Measured(name, claim, measured["updates"], measured["scores"]))
+            found.append(Measured(name, claim, measured["updates"], measured["scores"], measured.get("sentence_error")))
     return sorted(found)
 
 
@@ -197,7 +208,8 @@ def cells(each: Measured) -> tuple[str, ...]:
             names[place] += "".join(f" (`{option}` {value:g})" for option, value in changes.items())
         mean, low, high = (f"{value:+.{score.decimals}f}" for value in each.gain)
         margin = f", margin {claim.margin:g}" if claim.margin != 1 else ""
-        judged = f"{mean} [{low}, {high}] {score.unit}{margin}: [{each.verdict}](figures/textbook/{each.name}.json)"
+        interval = f"({low}, {high})" if each.sentence_error is None else f"[{low}, {high}]"
+        judged = f"{mean} {interval} {score.unit}{margin}: [{each.verdict}](figures/textbook/{each.name}.json)"
     return claim.text, claim.source, ", ".join(names), f"{each.updates:,}", judged
 
 

@@ -1,9 +1,12 @@
-"""The scores of scripts/textbook.py: what a run is judged by, from its translations, its network or its log."""
+"""The scores of scripts/textbook.py: what a run is judged by, from its translations or its network.
+
+Each sentence of the test set gives K statistics, and the score depends on their sums, as BLEU does. So the sentences
+can be resampled.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import compress
 from typing import NamedTuple
 from unittest.mock import patch
@@ -16,21 +19,22 @@ from aligner import align
 from nmt.config.schema import FileCorpus
 from nmt.data.batching import Batch, Specials, collate
 from nmt.data.corpus import Pair, read_lines
-from nmt.evaluation.alignment import GoldPairs, read_gold, score_alignments
+from nmt.data.links import Link
+from nmt.evaluation.alignment import GoldPairs, likeliest_links, read_gold
 from nmt.evaluation.diagnosis import by_third, recall_by_third
-from nmt.evaluation.metrics import Evidence, bleu, bleu_of
+from nmt.evaluation.metrics import STATISTICS, Floats, bleu_of_statistics, draws, sentence_statistics
 from nmt.evaluation.writing import lengths
-from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import DEFAULT_TEST, Plan, Run
 from nmt.model.hard import MixtureOutput, one_hot
-from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.runs.log import best_validation, read_metrics
+from nmt.translation.forced import force, word_attention
 from nmt.translation.translator import Translator
 
+CPU = torch.device("cpu")
 MIX = MixtureOutput.mix
 RARE = 20
 """A word is rare if the training text has it at most this often: 220 words of the test set. With 5 it would be 68."""
+RESAMPLES = 1000
 Changes = dict[str, int | float]
 """Options of decoding, and their values."""
 TEACHER_FORCING, LIKELIEST = "teacher_forcing", "likeliest_position"
@@ -42,143 +46,69 @@ class Score(NamedTuple):
 
     unit: str
     decimals: int
-    compute: Callable[[Plan, Run, Changes], float]
-    """From the plan, a run, and what differs from its decoding."""
+    statistics: Callable[[Plan, Run, Changes], Floats]
+    """Those of the test sentences, (sentences, K), from the plan, a run, and what differs from its decoding."""
+    value: Callable[[Floats], Floats]
+    """From their sums, (..., K) -> (...)."""
     sign: int = 1
     """-1 for the negative of a loss or an error rate, which a page shows as it is."""
 
 
-def bleu_of_run(plan: Plan, run: Run, changes: Changes) -> float:
-    """The BLEU of the test set."""
-    references = list(read_lines(plan.tests[DEFAULT_TEST].reference))
-    return bleu(Evidence(translations(plan, run, changes), references, "13a")).value
+def sentence_error(value: Callable[[Floats], Floats], first: Sequence[Floats], second: Sequence[Floats]) -> float:
+    """The standard error of the mean gain over the seeds that comes from the choice of test sentences, by the paired
+    bootstrap (Koehn 2004), given the statistics of both systems with each seed."""
+    systems = np.stack([first, second])  # (2, seeds, sentences, K)
+    sums = np.stack([draw @ systems for draw in draws(systems.shape[2], RESAMPLES, seed=0)])  # (resamples, 2, seeds, K)
+    means = value(sums).mean(-1)
+    return float((means[:, 0] - means[:, 1]).std())
 
 
-def minus_loss(_: Plan, run: Run, __: Changes) -> float:
-    """The negative of the loss on the validation set."""
-    return -float(best_validation(read_metrics(RunDirectory(run.path).metrics))["loss"])
+# --- from translations ------------------------------------------------------------------------------------------------
 
 
-def minus_error_rate(plan: Plan, run: Run, _: Changes) -> float:
-    """The negative of the alignment error rate of the attention on the test set, in percent."""
-    report = score_alignment(run.path, gold_pairs(plan))
-    assert report is not None
-    return -100 * float(report["likeliest"]["error_rate"])
+def ngrams(plan: Plan, run: Run, changes: Changes) -> Floats:
+    """The statistics of BLEU."""
+    hypotheses, references = zip(*with_references(plan, run, changes), strict=True)
+    return sentence_statistics(hypotheses, references, "13a").astype(np.float64)
 
 
-def recall_late(plan: Plan, run: Run, changes: Changes) -> float:
-    """The recall of reference words in their last third minus that in their first third, in percent."""
-    early, _, late = np.nanmean([recall_by_third(*pair) for pair in with_references(plan, run, changes)], axis=0)
-    return 100 * float(late - early)
+def ngrams_by_length(plan: Plan, run: Run, changes: Changes) -> Floats:
+    """The statistics of BLEU for long sources beside those for short ones, with zeros for the other sentences."""
+    test = plan.tests[DEFAULT_TEST]
+    assert test.short is not None
+    assert test.long is not None
+    words = np.array(list(lengths(list(read_lines(test.source)), "words")))
+    inside = [((low <= words) & (words <= high))[:, None] for low, high in (test.long, test.short)]
+    return np.hstack([ngrams(plan, run, changes) * each for each in inside])
 
 
-def recall_rare(plan: Plan, run: Run, changes: Changes) -> float:
-    """The recall of reference words that are rare in the training text, in percent."""
+def recall_by_part(plan: Plan, run: Run, changes: Changes) -> Floats:
+    """The recall of the words in the last third of the reference, and 1, beside the same of the first third; zeros for
+    a third without words."""
+    recalls = np.array([recall_by_third(*pair) for pair in with_references(plan, run, changes)])[:, [-1, 0]]
+    return np.stack([np.nan_to_num(recalls), ~np.isnan(recalls)], -1).reshape(len(recalls), -1)
+
+
+def rare_words(plan: Plan, run: Run, changes: Changes) -> Floats:
+    """How many rare words of the reference the translation has, and how many there are."""
     train = plan.runs[0].config.data.train
     assert isinstance(train, FileCorpus)
-    seen = Counter(word for line in read_lines(train.target) for word in words(line))
-    found = total = 0
+    seen = Counter(word for line in read_lines(train.target) for word in words_of(line))
+    rows = []
     for hypothesis, reference in with_references(plan, run, changes):
-        rare = Counter(word for word in words(reference) if seen[word] <= RARE)
-        found, total = found + (rare & Counter(words(hypothesis))).total(), total + rare.total()
-    return 100 * found / total
+        rare = Counter(word for word in words_of(reference) if seen[word] <= RARE)
+        rows.append(((rare & Counter(words_of(hypothesis))).total(), rare.total()))
+    return np.array(rows, np.float64)
+
+
+def words_of(line: str) -> list[str]:
+    """Split into words without punctuation."""
+    return re.findall(r"\w+", line)
 
 
 def with_references(plan: Plan, run: Run, changes: Changes) -> list[tuple[str, str]]:
     """Pair each translation of the test set with its reference."""
     return list(zip(translations(plan, run, changes), read_lines(plan.tests[DEFAULT_TEST].reference), strict=True))
-
-
-def words(line: str) -> list[str]:
-    """Split into words without punctuation."""
-    return re.findall(r"\w+", line)
-
-
-def gradient_early(plan: Plan, run: Run, changes: Changes) -> float:
-    """The share of the gradient of the reference's log-probability that reaches the first third of the source, in
-    percent: a third if all positions receive as much.
-
-    A position receives the norm of the gradient with respect to its embedding.
-    """
-    loaded, shares = load_run(run.path, torch.device("cpu")), []
-    model = loaded.model
-    for batch in batches(plan, loaded):
-        embedded = model.embed_source(batch.source).detach().requires_grad_()
-        memory = model.remember(model.encoder(embedded, batch.source_lengths), batch.source_lengths)
-        readouts = model.unroll(batch.target_input, memory)[0]
-        loss = model.loss(readouts, batch.target_output, batch.target_mask, 0.0)[0]
-        [gradient] = torch.autograd.grad(loss, embedded)
-        thirds = by_third(gradient[0].norm(dim=-1).tolist())
-        shares.append(thirds[0] / thirds.sum())
-    return 100 * float(np.mean(shares))
-
-
-def recall(plan: Plan, run: Run, changes: Changes) -> float:
-    """The share of the pieces that begin a word of the reference that the network predicts, in percent.
-
-    With ``teacher_forcing`` a prediction is the likeliest piece after the reference so far, otherwise a piece of the
-    translation.
-    """
-    loaded = load_run(run.path, torch.device("cpu"))
-    target, found, total = loaded.tokenizers.target, 0, 0
-    hypotheses = None if TEACHER_FORCING in changes else target.encode(translations(plan, run, changes))
-    for row, batch in enumerate(batches(plan, loaded)):
-        reference = batch.target_output[0, :-1].tolist()
-        begins = [piece.startswith("▁") for piece in target.pieces(reference)]
-        if hypotheses is None:
-            with torch.inference_mode():
-                logits, _ = loaded.model(batch.source, batch.source_lengths, batch.target_input)
-            predicted = list(compress(logits[0].argmax(-1).tolist(), begins))
-        else:
-            predicted = hypotheses[row]
-        wanted = Counter(compress(reference, begins))
-        found, total = found + (wanted & Counter(predicted)).total(), total + wanted.total()
-    return 100 * found / total
-
-
-def minus_gap(plan: Plan, run: Run, changes: Changes) -> float:
-    """The negative of the recall that teacher forcing adds."""
-    return recall(plan, run, changes) - recall(plan, run, {TEACHER_FORCING: 1})
-
-
-def batches(plan: Plan, loaded: LoadedRun) -> Iterator[Batch]:
-    """Each sentence of the test set with its reference."""
-    test, specials = plan.tests[DEFAULT_TEST], Specials.of(loaded.tokenizers)
-    source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    texts = source.encode(list(read_lines(test.source))), target.encode(list(read_lines(test.reference)))
-    for pair in zip(*texts, strict=True):
-        source_ids, target_ids = (np.array(ids, np.int32) for ids in pair)
-        yield collate([source_ids], [target_ids], specials)
-
-
-def retained(plan: Plan, run: Run, changes: Changes, *, brevity: bool = True) -> float:
-    """BLEU of long sources in percent of that of short ones, or of both without their brevity penalties."""
-    test = plan.tests[DEFAULT_TEST]
-    assert test.short is not None
-    assert test.long is not None
-    sources, references = list(read_lines(test.source)), list(read_lines(test.reference))
-    hypotheses, scores = translations(plan, run, changes), []
-    for low, high in (test.long, test.short):
-        rows = [row for row, length in enumerate(lengths(sources, "words")) if low <= length <= high]
-        score = bleu_of("13a").corpus_score([hypotheses[row] for row in rows], [[references[row] for row in rows]])
-        scores.append(score.score if brevity else score.score / score.bp)
-    return 100 * float(scores[0] / scores[1])
-
-
-def aligner(plan: Plan) -> float:
-    """The negative of the error rate of the statistical aligner, which reads the training text and the test set."""
-    gold, text = gold_pairs(plan), plan.runs[0].config.data.train
-    assert isinstance(text, FileCorpus)
-    train = [Pair(*each) for each in zip(read_lines(text.source), read_lines(text.target), strict=True)]
-    found = align([*gold.pairs, *train])[: len(gold.pairs)]
-    return -100 * score_alignments(gold.links, found).error_rate
-
-
-def gold_pairs(plan: Plan) -> GoldPairs:
-    """Read the test set with its gold links."""
-    test = plan.tests[DEFAULT_TEST]
-    assert test.gold is not None
-    return read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
 
 
 def translations(plan: Plan, run: Run, changes: Changes) -> list[str]:
@@ -197,17 +127,157 @@ def likeliest(output: MixtureOutput, readouts: Tensor) -> Tensor:
     return MIX(output, torch.cat((readouts[..., :-1], read.unsqueeze(-1)), -1))
 
 
+# --- from the network -------------------------------------------------------------------------------------------------
+
+
+def nats(plan: Plan, run: Run, _: Changes) -> Floats:
+    """The log-probability of the reference, and its pieces."""
+    loaded, test = load_run(run.path, CPU), plan.tests[DEFAULT_TEST]
+    pairs = map(Pair, read_lines(test.source), read_lines(test.reference))
+    forced = force(loaded.network, loaded.tokenizers, pairs, CPU, keep_attention=False)
+    return np.array([(each.log_probability, len(each.target_pieces)) for _, each in forced])
+
+
+def attention_links(plan: Plan, run: Run, _: Changes) -> Floats:
+    """As :func:`right_links`, of the attention."""
+    loaded, gold = load_run(run.path, CPU), gold_pairs(plan)
+    weights = word_attention(loaded.network, loaded.tokenizers, gold.pairs, CPU)
+    return right_links(gold, list(map(likeliest_links, weights)))
+
+
+def aligner_links(plan: Plan) -> Floats:
+    """As :func:`right_links`, of the statistical aligner, which reads the training text and the test set."""
+    gold, text = gold_pairs(plan), plan.runs[0].config.data.train
+    assert isinstance(text, FileCorpus)
+    train = [Pair(*each) for each in zip(read_lines(text.source), read_lines(text.target), strict=True)]
+    return right_links(gold, align([*gold.pairs, *train])[: len(gold.pairs)])
+
+
+def right_links(gold: GoldPairs, proposed: Sequence[Collection[Link]]) -> Floats:
+    """|A ∩ S| + |A ∩ P| and |A| + |S| of the proposed links A, the sure S and the possible P."""
+    rows = [
+        (len(each.sure.intersection(links)) + len(each.possible.intersection(links)), len(links) + len(each.sure))
+        for each, links in zip(gold.links, proposed, strict=True)
+    ]
+    return np.array(rows, np.float64)
+
+
+def gold_pairs(plan: Plan) -> GoldPairs:
+    """Read the test set with its gold links."""
+    test = plan.tests[DEFAULT_TEST]
+    assert test.gold is not None
+    return read_gold(test.source, test.reference, test.gold.links, first=test.gold.first)
+
+
+def gradient_early(plan: Plan, run: Run, _: Changes) -> Floats:
+    """The share of the gradient of the reference's log-probability that reaches the first third of the source, and 1:
+    a third if all positions receive as much.
+
+    A position receives the norm of the gradient with respect to its embedding.
+    """
+    loaded = load_run(run.path, CPU)
+    model, rows = loaded.model, []
+    for batch in batches(plan, loaded):
+        embedded = model.embed_source(batch.source).detach().requires_grad_()
+        memory = model.remember(model.encoder(embedded, batch.source_lengths), batch.source_lengths)
+        readouts = model.unroll(batch.target_input, memory)[0]
+        loss = model.loss(readouts, batch.target_output, batch.target_mask, 0.0)[0]
+        [gradient] = torch.autograd.grad(loss, embedded)
+        thirds = by_third(gradient[0].norm(dim=-1).tolist())
+        rows.append((thirds[0] / thirds.sum(), 1))
+    return np.array(rows)
+
+
+def beginnings(plan: Plan, run: Run, changes: Changes) -> Floats:
+    """How many pieces that begin a word of the reference the network predicts, and how many there are.
+
+    With ``teacher_forcing`` a prediction is the likeliest piece after the reference so far, otherwise a piece of the
+    translation.
+    """
+    loaded, rows = load_run(run.path, CPU), []
+    target = loaded.tokenizers.target
+    hypotheses = None if TEACHER_FORCING in changes else target.encode(translations(plan, run, changes))
+    for row, batch in enumerate(batches(plan, loaded)):
+        reference = batch.target_output[0, :-1].tolist()
+        begins = [piece.startswith("▁") for piece in target.pieces(reference)]
+        if hypotheses is None:
+            with torch.inference_mode():
+                logits, _ = loaded.model(batch.source, batch.source_lengths, batch.target_input)
+            predicted = list(compress(logits[0].argmax(-1).tolist(), begins))
+        else:
+            predicted = hypotheses[row]
+        wanted = Counter(compress(reference, begins))
+        rows.append(((wanted & Counter(predicted)).total(), wanted.total()))
+    return np.array(rows, np.float64)
+
+
+def beginnings_twice(plan: Plan, run: Run, changes: Changes) -> Floats:
+    """As :func:`beginnings`, of the translation beside teacher forcing."""
+    forced: Changes = {TEACHER_FORCING: 1}
+    return np.hstack([beginnings(plan, run, each) for each in (changes, forced)])
+
+
+def batches(plan: Plan, loaded: LoadedRun) -> Iterator[Batch]:
+    """Each sentence of the test set with its reference."""
+    test, specials = plan.tests[DEFAULT_TEST], Specials.of(loaded.tokenizers)
+    source, target = loaded.tokenizers.source, loaded.tokenizers.target
+    texts = source.encode(list(read_lines(test.source))), target.encode(list(read_lines(test.reference)))
+    for pair in zip(*texts, strict=True):
+        source_ids, target_ids = (np.array(ids, np.int32) for ids in pair)
+        yield collate([source_ids], [target_ids], specials)
+
+
+# --- from statistics to scores ----------------------------------------------------------------------------------------
+
+
+def ratio(sums: Floats) -> Floats:
+    """The first statistic over the second."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def percent(sums: Floats) -> Floats:
+    """The first statistic in percent of the second."""
+    return 100 * ratio(sums)
+
+
+def minus_error_rate(sums: Floats) -> Floats:
+    """The negative of the alignment error rate in percent (Och & Ney 2003)."""
+    return percent(sums) - 100
+
+
+def difference(sums: Floats) -> Floats:
+    """The first statistic in percent of the second, minus the third in percent of the fourth."""
+    return percent(sums[..., :2]) - percent(sums[..., 2:])
+
+
+def bleu(sums: Floats) -> Floats:
+    """BLEU."""
+    return bleu_of_statistics(sums.astype(np.int64))
+
+
+def retained(sums: Floats) -> Floats:
+    """BLEU of long sources in percent of that of short ones."""
+    return 100 * bleu(sums[..., :STATISTICS]) / bleu(sums[..., STATISTICS:])
+
+
+def retained_unpenalized(sums: Floats) -> Floats:
+    """The same without brevity penalties."""
+    parts = np.stack([sums[..., :STATISTICS], sums[..., STATISTICS:]], -2)
+    parts[..., 1] = np.minimum(parts[..., 1], parts[..., 0])  # references no longer than translations
+    return retained(parts.reshape(sums.shape))
+
+
 SCORES = {
-    "bleu": Score("BLEU", 1, bleu_of_run),
-    "loss": Score("nats", 3, minus_loss, -1),
-    "aer": Score("points", 1, minus_error_rate, -1),
-    "recall_late": Score("% recall", 1, recall_late),
-    "recall_rare": Score("% recall", 1, recall_rare),
-    "recall": Score("% recall", 1, recall),
-    "gap": Score("% recall", 1, minus_gap, -1),
-    "gradient_early": Score("% of the gradient", 1, gradient_early),
-    "retained": Score("% retained", 1, retained),
-    "retained_unpenalized": Score("% retained", 1, partial(retained, brevity=False)),
+    "bleu": Score("BLEU", 1, ngrams, bleu),
+    "loss": Score("nats", 3, nats, ratio, -1),
+    "aer": Score("points", 1, attention_links, minus_error_rate, -1),
+    "recall_late": Score("% recall", 1, recall_by_part, difference),
+    "recall_rare": Score("% recall", 1, rare_words, percent),
+    "recall": Score("% recall", 1, beginnings, percent),
+    "gap": Score("% recall", 1, beginnings_twice, difference, -1),
+    "gradient_early": Score("% of the gradient", 1, gradient_early, percent),
+    "retained": Score("% retained", 1, ngrams_by_length, retained),
+    "retained_unpenalized": Score("% retained", 1, ngrams_by_length, retained_unpenalized),
 }
-BASELINES = {"aligner": aligner}
+BASELINES = {"aligner": aligner_links}
 """Systems without runs."""

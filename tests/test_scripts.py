@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import benchmark
@@ -32,7 +33,7 @@ from peers.toolkits import TOOLKITS, Toolkit
 from tests.models import TARGET, model_config
 from tests.small_run import config, train
 from textbook import Gain, claims_of, gain, verdict
-from textbook_scores import BASELINES, SCORES
+from textbook_scores import BASELINES, SCORES, sentence_error
 
 ROOT = Path(__file__).parent.parent
 
@@ -224,12 +225,26 @@ def test_every_claim_compares_systems_that_there_are(path: Path) -> None:
 
 def test_the_gain_is_that_of_students_t() -> None:
     """Differences 1, 2, 3: mean 2, deviation 1, and 4.303 / sqrt(3) = 2.484. Of 31 differences, 15 of them 1, 15 of
-    them -1, and one 0: the deviation is 1, and 2.042 / sqrt(31) = 0.367. One seed resolves nothing."""
+    them -1, and one 0: the deviation is 1, and 2.042 / sqrt(31) = 0.367. One seed resolves nothing.
+
+    An error over sentences as large as that over seeds doubles the variance to 2/3. By Satterthwaite there are
+    2 * 2^2 = 8 degrees of freedom, and 2.306 * sqrt(2/3) = 1.883."""
     assert gain([11, 12, 13], [10, 10, 10]) == pytest.approx((2, 2 - 2.484, 2 + 2.484), abs=1e-3)
+    assert gain([11, 12, 13], [10, 10, 10], 3**-0.5) == pytest.approx((2, 2 - 1.883, 2 + 1.883), abs=1e-3)
     differences = [1.0, -1.0] * 15 + [0.0]
     assert gain(differences, [0.0] * 31) == pytest.approx((0, -0.367, 0.367), abs=1e-3)
     assert gain(2 * differences, [0.0] * 62).high < 0.27
+    assert gain([5, 5], [4, 4], 0.5) == pytest.approx((1, 1 - 1.021, 1 + 1.021))  # 2.042 / 2
     assert gain([90.0], [10.0]) == (80.0, -math.inf, math.inf)
+
+
+def test_the_error_over_sentences_is_that_of_the_paired_mean() -> None:
+    """Gains of 0 and 2 in turn have deviation 1, and their mean over 100 sentences the error 0.1, whatever the scores;
+    seeds of which one gains what the other loses have none."""
+    second = np.random.default_rng(1).normal(size=(100, 1))
+    first = second + 2.0 * (np.arange(100)[:, None] % 2)
+    assert sentence_error(lambda sums: sums[..., 0] / 100, [first], [second]) == pytest.approx(0.1, rel=0.1)
+    assert sentence_error(lambda sums: sums[..., 0] / 100, [first, second], [second, first]) == pytest.approx(0)
 
 
 @pytest.mark.parametrize(
