@@ -36,7 +36,9 @@ STUDENT = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-"""The 97.5% quantile of Student's t for 1 to 30 degrees of freedom; with more it is smaller."""
+"""The 97.5% quantile of Student's t (1908) for 1 to 30 degrees of freedom; with more it is smaller."""
+NORMAL = 1.96
+"""That of the normal distribution."""
 OPPOSITE = "the opposite holds"
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[4], OPPOSITE: COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
@@ -79,18 +81,15 @@ class Gain(NamedTuple):
 
 def gain(first: Sequence[float], second: Sequence[float], sentence_error: float = 0.0) -> Gain:
     """Compare two systems, given their scores with the same seeds, and the standard error of the mean gain over the
-    test sentences: by Student's t (1908), with the degrees of freedom of Satterthwaite (1946), up to 30.
+    test sentences.
 
-    With one seed the interval is the whole line.
+    Half the interval is the root of two summed squares: of Student's half over the paired differences of the seeds, and
+    of the normal half over the sentences. With one seed it is infinite; more than 31 count as 31.
     """
     differences = [one - other for one, other in zip(first, second, strict=True)]
-    mean, count = statistics.fmean(differences), len(differences)
-    if count == 1:
-        return Gain(mean, -math.inf, math.inf)
-    seeds = statistics.variance(differences) / count
-    both = seeds + sentence_error**2
-    freedom = min((count - 1) * (both / seeds) ** 2 if seeds else math.inf, len(STUDENT))
-    half = STUDENT[int(freedom) - 1] * math.sqrt(both)
+    mean, freedom = statistics.fmean(differences), len(differences) - 1
+    error = statistics.stdev(differences) / math.sqrt(len(differences)) if freedom else math.inf
+    half = math.hypot(STUDENT[min(max(freedom, 1), len(STUDENT)) - 1] * error, NORMAL * sentence_error)
     return Gain(mean, mean - half, mean + half)
 
 
