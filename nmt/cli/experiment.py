@@ -34,7 +34,7 @@ def experiment(
         config: YAML file of the experiment
         base: the base configuration (default: base: in the experiment)
         output: directory of runs, figures and tables (default: output: in the experiment)
-        only: train and translate only this system, as for a job array, without figures; may be repeated (default: all)
+        only: train and translate only this system, without figures; may be repeated (default: all)
         jobs: runs trained side by side (default: jobs: in the experiment, or 1)
         dry_run: rehearse the training of each system and keep nothing
 

@@ -44,8 +44,7 @@ def length_curve(
         system: run directory or file of translations; seeds of a system share its name, and are averaged
         output: write STEM.png, .svg, .json and .csv
         why: also write STEM.why.csv, .json, .recall.png, .probability.png, ...; every system must be a run
-        hypotheses: reuse these translations of run NAME; if several runs share NAME, give the files in the order of
-            the runs
+        hypotheses: reuse these translations of run NAME, or of the runs that share NAME, in their order
         short: lengths that count as short in retained BLEU (default: the shortest bin of at least 30 sentences)
         long: lengths that count as long in retained BLEU (default: the longest bin of at least 30 sentences)
 

@@ -187,7 +187,7 @@ class ScoredAttention(Attention):
     scope: AnyScope = GlobalScope()
     """Source positions that can have weight."""
     hard: AnyEstimator | None = None
-    """Estimator of hard attention, in which a word depends on one source position; null: soft attention."""
+    """Estimator of hard attention; null: soft attention."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
         """Options that contradict each other, or that do not fit the encoder or decoder."""

@@ -108,7 +108,7 @@ class Config(Section):
     kernels: Kernels = "auto"
     """auto: fused operations where there are any; plain: the readable, slower ones."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """CPU threads; null: one for each core that the process may use."""
+    """CPU threads; null: one for each permitted core."""
     data: Data
     tokenizer: AnyTokenizer
     model: Model
