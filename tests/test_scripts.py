@@ -124,19 +124,13 @@ def test_training_and_decoding_of_a_run(tmp_path: Path) -> None:
 E, H, R, V = 5, 8, 5, TARGET
 """Embedding, decoder, readout, target vocabulary; one direction of the encoder has 4 units, so annotations have H."""
 ENCODER = 2 * 3 * 4 * (E + 4)
+LAYERS, PAIR = 3 * (4 * 8 * 8 + 2 * 8 * 6 + 2 * 8 * 8), 3 * 2 * 8
 BY_HAND = {
     "none": Cost(4 * H + 3 * H * H + 2 * R * H, ENCODER, 3 * H * (E + H) + 2 * R * (H + E) + R * V),
     "bahdanau": Cost(4 * H, ENCODER + 7 * H, 3 * H * (E + 2 * H) + 7 * H + 2 * R * (E + 2 * H) + R * V, 7 + H),
     "luong general": Cost(4 * H, ENCODER + H * H, 3 * H * (E + H + R) + R * 2 * H + R * V, 2 * H),
     "hard": Cost(4 * H, ENCODER + H * H + R * H, 3 * H * (E + H) + R * H, H + R * V),
-    "transformer": Cost(
-        0,
-        3 * (4 * 8 * 8 + 2 * 8 * 6 + 2 * 8 * 8),
-        3 * (4 * 8 * 8 + 2 * 8 * 8 + 2 * 8 * 6) + 8 * V,
-        pair=3 * 2 * 8,
-        source_pair=3 * 2 * 8,
-        target_pair=3 * 2 * 8,
-    ),
+    "transformer": Cost(0, LAYERS, LAYERS + 8 * V, pair=PAIR, source_pair=PAIR, target_pair=PAIR),
 }
 
 
