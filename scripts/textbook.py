@@ -168,7 +168,7 @@ class Measured(NamedTuple):
 
 
 def all_claims() -> list[Measured]:
-    """Read all claims with their scores."""
+    """Read all claims with their scores, in the order of the experiments."""
     found = []
     for file in CONFIGS:
         experiment = load_experiment(file)
@@ -177,7 +177,7 @@ def all_claims() -> list[Measured]:
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
             measured = {"updates": own.get("training.updates", updates), "scores": ()} | stored(name)
             found.append(Measured(name, claim, measured["updates"], measured["scores"], measured.get("sentence_error")))
-    return sorted(found)
+    return found
 
 
 def result_of(name: str) -> Path:
@@ -215,7 +215,7 @@ def cells(each: Measured) -> tuple[str, ...]:
 def picture(claims: Sequence[Measured]) -> bytes:
     """Draw the gain of each claim after so many updates, and its interval, in multiples of the margin."""
     with style():
-        figure = Figure(figsize=(8, 1 + 0.3 * len(claims)), layout="constrained")
+        figure = Figure(figsize=(10, 1 + 0.3 * len(claims)), layout="constrained")
         axes = figure.add_subplot()
         for row, each in enumerate(claims):
             mean, low, high = (value / each.claim.margin for value in each.gain)
