@@ -18,16 +18,11 @@ kept = st.builds(Candidate, st.integers(0), st.tuples(numbers, numbers))
 seconds = st.floats(0, allow_nan=False, allow_infinity=False)
 progresses = st.builds(
     Progress,
-    update=st.integers(0),
+    **dict.fromkeys(("update", "target_tokens", "skipped", "skipped_in_a_row", "waited", "plateau"), st.integers(0)),
     position=st.builds(Position, st.integers(0), st.integers(0)),
-    target_tokens=st.integers(0),
     seconds=seconds,
-    skipped=st.integers(0),
-    skipped_in_a_row=st.integers(0),
     window=st.builds(Window, numbers, st.integers(0), seconds),
     best=st.none() | kept,
-    waited=st.integers(0),
-    plateau=st.integers(0),
     scale=numbers,
     kept=st.lists(kept).map(tuple),
 )
