@@ -18,7 +18,7 @@ from torch import Tensor
 from aligner import align
 from nmt.config.schema import FileCorpus
 from nmt.data.batching import Batch, Specials, collate
-from nmt.data.corpus import Pair, read_lines
+from nmt.data.corpus import Pair, read_lines, read_pairs
 from nmt.data.links import Link
 from nmt.evaluation.alignment import GoldPairs, likeliest_links, read_gold
 from nmt.evaluation.diagnosis import by_third, recall_by_third
@@ -78,8 +78,8 @@ def ngrams_by_length(plan: Plan, run: Run, changes: Changes) -> Floats:
     assert test.short is not None
     assert test.long is not None
     words = np.array(list(lengths(list(read_lines(test.source)), "words")))
-    inside = [((low <= words) & (words <= high))[:, None] for low, high in (test.long, test.short)]
-    return np.hstack([ngrams(plan, run, changes) * each for each in inside])
+    found = ngrams(plan, run, changes)
+    return np.hstack([found * ((low <= words) & (words <= high))[:, None] for low, high in (test.long, test.short)])
 
 
 def recall_by_part(plan: Plan, run: Run, changes: Changes) -> Floats:
@@ -130,10 +130,10 @@ def likeliest(output: MixtureOutput, readouts: Tensor) -> Tensor:
 # --- from the network -------------------------------------------------------------------------------------------------
 
 
-def nats(plan: Plan, run: Run, _: Changes) -> Floats:
-    """The log-probability of the reference, and its pieces."""
-    loaded, test = load_run(run.path, CPU), plan.tests[DEFAULT_TEST]
-    pairs = map(Pair, read_lines(test.source), read_lines(test.reference))
+def nats(_: Plan, run: Run, __: Changes) -> Floats:
+    """The log-probability of the references of the validation set, and their pieces."""
+    loaded, data = load_run(run.path, CPU), run.config.data
+    pairs = read_pairs(data.validation, data.source_language, data.target_language)
     forced = force(loaded.network, loaded.tokenizers, pairs, CPU, keep_attention=False)
     return np.array([(each.log_probability, len(each.target_pieces)) for _, each in forced])
 

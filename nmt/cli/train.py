@@ -35,7 +35,7 @@ def train(
         output: run directory (default: output of the configuration)
         resume: continue the run in the run directory
         overwrite: replace the run in the run directory
-        dry_run: rehearse training, so that errors appear now; keep nothing
+        dry_run: rehearse training and keep nothing
 
     examples:
       nmt-train --config en-fr.yaml --output runs/en-fr

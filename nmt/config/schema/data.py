@@ -68,7 +68,7 @@ class JsonlCorpus(Records):
 
 
 class HubCorpus(Records):
-    """A dataset of the Hugging Face hub that needs no loading script."""
+    """A dataset of the Hugging Face hub."""
 
     hub: Text
     """Its name, OWNER/NAME."""
@@ -111,7 +111,7 @@ AnyTrainingSet = Annotated[Corpora | Annotated[Mix, Tag("mix")], Discriminator(_
 
 
 class Filter(Section):
-    """Which training pairs are dropped; other sets lose none."""
+    """Which training pairs are dropped."""
 
     max_words: Size | None = None
     """Most words on either side."""

@@ -106,7 +106,7 @@ class Config(Section):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 if the GPU supports it, or if a trial on the CPU is faster; else fp32."""
     kernels: Kernels = "auto"
-    """auto: fused operations where there are any; plain: the readable, slower ones."""
+    """auto: fused operations; plain: the readable, slower ones."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads; null: one for each permitted core."""
     data: Data

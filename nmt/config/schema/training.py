@@ -49,7 +49,7 @@ class Training(Section):
     start_from: Text | None = None
     """Run whose tokenizer and best weights training starts from."""
     updates: Size
-    """Updates in total; training prints how many epochs they are."""
+    """Updates in total."""
     batch_tokens: Pieces = 2048
     """Largest batch, in tokens of its longer side with padding."""
     accumulation: Annotated[int, Field(ge=1, le=10_000)] = 1
