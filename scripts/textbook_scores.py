@@ -1,7 +1,7 @@
 """The scores of scripts/textbook.py: what a run is judged by, from its translations or its network.
 
-Each sentence of the test set gives K statistics, and the score depends on their sums, as BLEU does. So the sentences
-can be resampled.
+Each sentence of the test set (for the loss, of the validation set) gives K statistics, and the score depends on their
+sums, as BLEU does. So the sentences can be resampled.
 """
 
 import re
