@@ -32,7 +32,7 @@ class UnmaskedSelfAttention(SelfAttention):
 
 class LinearlyBiasedSelfAttention(SelfAttention):
     """Self-attention in which the energies of head n of N fall by 2^(-8n / N) with each position between query and key
-    (ALiBi: Press et al. 2022, section 3); here also for keys behind the query."""
+    (ALiBi: Press et al. 2022, section 3); here also for keys after the query."""
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
         """As its base; the last query stands at the last key."""

@@ -77,7 +77,7 @@ def ngrams_by_length(plan: Plan, run: Run, changes: Changes) -> Floats:
     test = plan.tests[DEFAULT_TEST]
     assert test.short is not None
     assert test.long is not None
-    words = np.array(list(lengths(list(read_lines(test.source)), "words")))
+    words = lengths(read_lines(test.source), "words")
     found = ngrams(plan, run, changes)
     return np.hstack([found * ((low <= words) & (words <= high))[:, None] for low, high in (test.long, test.short)])
 
