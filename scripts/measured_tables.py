@@ -139,7 +139,8 @@ def kept() -> str:
     rows = {
         "`data.protect`: spans in the right place, once each": f"{placed:,} of {spans['spans']:,}",
         "`--glossary`: terms used: in the training glossary; not in it": "; ".join(used),
-        "BLEU with these terms; no `data.glossary`; original nouns; no `data.glossary`": "; ".join(bleu),
+        "BLEU of sentences with these terms: with `data.glossary`; without": "; ".join(bleu[:2]),
+        "BLEU of the same sentences with the original nouns: with `data.glossary`; without": "; ".join(bleu[2:]),
         "`--markup`: translations with balanced tags": f"{tags['balanced lines']:,} of {tags['lines']:,}",
         f"`--markup`: right words, of all that are or should be tagged, {right}": (
             f"{tags['of these right']:,} of {tags['words to be tagged, or tagged']:,}"
@@ -147,7 +148,7 @@ def kept() -> str:
         "`--confidence` on Multi30k: area under the ROC curve; calibration error": (
             f"{trust['area under the curve']:.3f}; {trust['calibration error']}"
         ),
-        "`nmt-score` on 500 pairs: alignment error rate of one run; of two; of an aligner; in both directions": errors,
+        "`nmt-score` on 500 pairs, alignment error rate: a run; with `--reverse-model`; an aligner; two aligners": errors,
     }
     return table(("measurement", "result"), rows.items())
 
