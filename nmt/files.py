@@ -35,8 +35,8 @@ def printable(name: str) -> str:
 
 def run_name(path: str | os.PathLike[str]) -> str:
     """Name a run by its path, printable: ``runs/family/lstm/seed-1`` is lstm."""
-    path = Path(path)
-    above = path.absolute().parent.name if re.fullmatch(r"seed-\d+", path.name) else ""
+    path = Path(path).absolute()
+    above = path.parent.name if re.fullmatch(r"seed-\d+", path.name) else ""
     return printable(above or path.name)
 
 

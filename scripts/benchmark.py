@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import torch
-from pydantic import Field
 
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
@@ -22,7 +21,7 @@ from nmt.cli.command import Command
 from nmt.cli.options import Device, InputFile, OutputFile, Overrides, Precision, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_config, load_run_config
-from nmt.config.schema import Kernels
+from nmt.config.schema import Kernels, Size
 from nmt.data.corpus import read_lines, read_test_set
 from nmt.device import multiplies_bf16, resolve_device
 from nmt.errors import ConfigError
@@ -59,7 +58,6 @@ def variants(text: str) -> Sequence[str]:
 
 Shape = Annotated[Sizes, Value("BxSxT", parse=sizes)]
 Systems = Annotated[Sequence[str], Value("NAME", parse=variants)]
-Count = Annotated[int, Field(ge=1)]
 
 
 def benchmark(
@@ -69,16 +67,16 @@ def benchmark(
     kernels: list[Kernels] | None = None,
     shape: list[Shape] | None = None,
     device: Device | None = None,
-    repeats: Count = 9,
+    repeats: Size = 9,
     config: list[InputFile] | None = None,
     set: Overrides | None = None,
-    updates: Count = 40,
+    updates: Size = 40,
     decode: RunPath | None = None,
     input: InputFile | None = None,
     reference: InputFile | None = None,
-    beam_size: list[Count] | None = None,
+    beam_size: list[Size] | None = None,
     memory: RunPath | None = None,
-    lines: Count = 100_000,
+    lines: Size = 100_000,
     json: OutputFile | None = None,
 ) -> None:
     """Measure training and decoding, and compare them with the matrix products of the machine.

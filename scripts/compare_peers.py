@@ -6,15 +6,15 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import sentencepiece
-from pydantic import Field
 
 from machine import commit, machine, provenance
 from nmt.cli.command import Command
 from nmt.cli.options import OutputFile
 from nmt.cli.terminal import say
+from nmt.config.schema import Size
 from nmt.data.corpus import read_lines
 from nmt.errors import DataError
 from nmt.evaluation.figures.files import markdown
@@ -23,7 +23,6 @@ from nmt.files import read_json, write_json, write_text
 from peers.processes import matches, run
 from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit
 
-Count = Annotated[int, Field(ge=1)]
 Name = Literal["nmt", "eole"]
 PIECES = 8000
 TIMES = 3
@@ -82,10 +81,10 @@ def compare_peers(
     folder: str = "build/peers",
     data: str = "data/downloads/multi30k",
     only: list[Name] | None = None,
-    updates: Count = 1500,
-    seeds: Count = 1,
-    threads: Count = 2,
-    minutes: Count = 60,
+    updates: Size = 1500,
+    seeds: Size = 1,
+    threads: Size = 2,
+    minutes: Size = 60,
     json: OutputFile | None = None,
 ) -> None:
     """Compare this toolkit with Eole, which trains recurrent translation, too.
@@ -119,7 +118,7 @@ def compare_peers(
         for name in only or TOOLKITS:
             work = prepared(TOOLKITS[name], place / f"{name}-{seed}")
             trained = train(TOOLKITS[name], work, updates, seed, threads, 60.0 * minutes)
-            speeds = [translate(TOOLKITS[name], work, task, GERMAN_ENGLISH, beam, threads) for beam in BEAMS]
+            speeds = [translate(TOOLKITS[name], work, task, beam, threads) for beam in BEAMS]
             rows.append(row(work.name, trained, *speeds))
             result = {"training": asdict(trained), "translation": [asdict(speed) for speed in speeds]}
             results.setdefault(name, []).append(result)
@@ -204,9 +203,7 @@ def train(toolkit: Toolkit, work: Path, updates: int, seed: int, threads: int, l
     return trained
 
 
-def translate(
-    toolkit: Toolkit, work: Path, task: Path, direction: tuple[str, str], beam: int, threads: int
-) -> Translated:
+def translate(toolkit: Toolkit, work: Path, task: Path, beam: int, threads: int) -> Translated:
     """Translate test2016, TIMES times in one file, and its first line; or read what an earlier translation took.
 
     Raises:
@@ -216,7 +213,7 @@ def translate(
     if kept.exists():
         return Translated(**read_json(kept))
     say(f"{work.name}: translating, beam {beam}")
-    source, reference = (task / f"test2016.{language}" for language in direction)
+    source, reference = (task / f"test2016.{language}" for language in GERMAN_ENGLISH)
     lines, references = list(read_lines(source)), list(read_lines(reference))
     single, several, output = work / "first.source", work / "test2016.source", work / f"test2016.{beam}.hypotheses"
     write_text(single, f"{lines[0]}\n")

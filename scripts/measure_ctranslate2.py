@@ -9,17 +9,17 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Any
 
 import ctranslate2
 import sentencepiece
 import torch
-from pydantic import Field
 
 from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import InputFile, OutputFile, RunPath
 from nmt.cli.terminal import say
+from nmt.config.schema import Size
 from nmt.data.corpus import read_test_set
 from nmt.device import keep_freed_memory
 from nmt.evaluation.figures.files import markdown
@@ -29,7 +29,6 @@ from nmt.translation.ctranslate2 import export_ctranslate2
 from nmt.translation.translator import Translator
 
 BEAMS = (1, 5)
-Count = Annotated[int, Field(ge=1)]
 Translate = Callable[[Sequence[str], int], list[str]]
 """Translates lines with a beam."""
 
@@ -108,8 +107,8 @@ def measure_ctranslate2(
     *,
     input: InputFile,
     reference: InputFile,
-    threads: Count = 2,
-    repeats: Count = 5,
+    threads: Size = 2,
+    repeats: Size = 5,
     json: OutputFile | None = None,
 ) -> None:
     """Compare translation by a Transformer with CTranslate2's, by the same weights and pieces, without start-up.

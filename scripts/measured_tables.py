@@ -148,7 +148,7 @@ def kept() -> str:
         "`--confidence` on Multi30k: area under the ROC curve; calibration error": (
             f"{trust['area under the curve']:.3f}; {trust['calibration error']}"
         ),
-        "`nmt-score` on 500 pairs, alignment error rate: a run; with `--reverse-model`; an aligner; two aligners": errors,
+        "`nmt-score` on 500 pairs, alignment errors: a run; with `--reverse-model`; an aligner; two aligners": errors,
     }
     return table(("measurement", "result"), rows.items())
 

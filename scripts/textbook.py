@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from matplotlib.figure import Figure
 
 from machine import commit, machine
+from measured_tables import table as markdown_table
 from nmt.cli.command import Command
 from nmt.config import load_config
 from nmt.config.schema import Positive, Section, Text
@@ -38,7 +39,7 @@ STUDENT = (
 )
 """The 97.5% quantile of Student's t (1908) for 1 to 30 degrees of freedom; with more it is smaller."""
 NORMAL = 1.96
-"""That of the normal distribution."""
+"""The 97.5% quantile of the normal distribution."""
 OPPOSITE = "the opposite holds"
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[4], OPPOSITE: COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
@@ -157,13 +158,13 @@ class Measured(NamedTuple):
 
     @property
     def gain(self) -> Gain:
-        """That of the claim."""
+        """The gain of the first system."""
         first, second = self.scores
         return gain(first, second, self.sentence_error or 0.0)
 
     @property
     def verdict(self) -> str:
-        """On the claim."""
+        """The verdict on the claim."""
         return verdict(self.gain, self.claim.margin)
 
 
@@ -192,8 +193,7 @@ def stored(name: str) -> Any:
 
 def table() -> str:
     """The claims with their verdicts, in Markdown."""
-    heads = ["| claim | source | compared | updates | gain: verdict |", "|---|---|---|---|---|"]
-    return "\n".join([*heads, *(f"| {' | '.join(cells(each))} |" for each in all_claims())]) + "\n"
+    return markdown_table(("claim", "source", "compared", "updates", "gain: verdict"), map(cells, all_claims()))
 
 
 def cells(each: Measured) -> tuple[str, ...]:

@@ -39,13 +39,13 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.Ca
     run, source, reference = save_run(tmp_path / "run"), tmp_path / "source", tmp_path / "reference"
     source.write_text("".join(f"{line}\n" for line in LINES))
     options = ("--model", run, "--device", "cpu")
-    text = (*options, "--source", source, "--reference", reference, "--calibrate")
+    text = (*options, "--source", source, "--reference", reference, "--calibrate", "--json", tmp_path / "scores")
     code, _, err = command(translate, *options, "--confidence", "--input", source)
     assert code == 2 and f"{run}/confidence.json: there is no calibration of the present weights; make it" in err
     found = Translator.load(run, "cpu").translate(LINES)
     reference.write_text("".join(f"{each.text}\n" for each in found))
     code, out, err = command(evaluate, *text)
-    assert out.startswith("BLEU ")
+    assert out.startswith("BLEU ") and "bleu" in json.loads((tmp_path / "scores").read_text())
     assert code == 2 and "40 of 40 translations are good, with a chrF of at least 50; a calibration needs 10" in err
     per_piece = [each.hypotheses[0].log_probability / len(each.pieces) for each in found]
     better = per_piece > np.median(per_piece)

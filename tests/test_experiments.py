@@ -321,8 +321,10 @@ def test_a_stop_is_passed_on_and_nothing_else_is_started(module: str, tmp_path: 
 def test_the_command_reports_what_cannot_work_before_it_trains(tmp_path: Path, refused: Callable[..., str]) -> None:
     source = str(tmp_path / "test.low")
     lengths = {"source": source, "reference": str(tmp_path / "test.up"), "short": [1, 2], "long": [51, 70]}
-    said = refused(main, "--config", write_experiment(tmp_path, tests={"a": lengths}))
+    tests = {"a": lengths, "b": lengths | {"short": [2, 1]}, "c": lengths | {"bins": [2, 1]}}
+    said = refused(main, "--config", write_experiment(tmp_path, tests=tests))
     assert "tests.a: long 51-70: no sentence has this length; the longest has " in said
+    assert "tests.b: short 2-1: the smaller length" in said and "tests.c: bins: found [2, 1]; must be in asc" in said
     missing = {"source": source, "reference": str(tmp_path / "no.up")}
     path = write_experiment(tmp_path, tests={"a": missing, "b": missing | {"optional": True}})
     problem = f"nmt-experiment: error: tests.a: {tmp_path}/no.up: no such file"

@@ -14,6 +14,8 @@ from nmt.cli.export import main as export
 from nmt.cli.translate import main as translate
 from nmt.config import Config
 from nmt.errors import CheckpointError
+from nmt.files import run_name
+from nmt.runs.hub import local
 from nmt.translation.translator import Translator
 from tests import small_run
 
@@ -50,7 +52,7 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | first))
     assert export(["--hub", run["output"], str(hub)]) == 0
     there, here = (Translator.load(each).translate(LINES) for each in ("hf:owner/name", run["output"]))
-    assert [each.text for each in there] == [each.text for each in here]
+    assert [each.text for each in there] == [each.text for each in here] and run_name(local("hf:owner/name")) == "name"
     _, front, card = (hub / "README.md").read_text("utf-8").split("---\n", 2)
     assert yaml.safe_load(front)["language"] == [run["data"]["source_language"], run["data"]["target_language"]]
     [test] = small_run.metrics(Path(run["output"]), "test")

@@ -183,9 +183,9 @@ def test_training_and_translation_are_measured_once(tmp_path: Path) -> None:
     assert compare_peers.train(fails, work, 750, 1, 1, 60) == trained  # read, not made again
     with pytest.raises(DataError, match="failed with status 1"):
         compare_peers.train(fails, work, 800, 1, 1, 60)
-    translated = compare_peers.translate(Fake(), work, task, ("de", "en"), 5, 1)
+    translated = compare_peers.translate(Fake(), work, task, 5, 1)
     assert translated.bleu == pytest.approx(100)
-    assert compare_peers.translate(Fake(), work, task, ("de", "en"), 5, 1) == translated
+    assert compare_peers.translate(Fake(), work, task, 5, 1) == translated
     cells = compare_peers.row("fake", trained, translated)
     assert (cells["target tokens/s"], cells["beam 5: BLEU"]) == ("2,500", "100.00")
 

@@ -80,8 +80,9 @@ def import_parts() -> None:
         try:
             __import__(module.strip())
         except ImportError as error:
-            advice = "PYTHONPATH must have its folder, as PYTHONPATH=. does here"
-            raise ConfigError(f"NMT_IMPORT: cannot import {module.strip()!r} ({error}); {advice}") from None
+            missing = f"{module.strip()}.".startswith(f"{error.name}.")  # otherwise, what it imports is
+            advice = "; PYTHONPATH must have its folder, as PYTHONPATH=. does here" if missing else ""
+            raise ConfigError(f"NMT_IMPORT: cannot import {module.strip()!r} ({error}){advice}") from None
         except ValueError as error:  # of a registry
             raise ConfigError(f"NMT_IMPORT: {module.strip()}: {error}") from error
 

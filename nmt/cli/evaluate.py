@@ -71,15 +71,15 @@ def evaluate(
     scores = scored.as_dict() | {"binned_by": source_length(scoring.source_unit)} | confidence
     print(format_scores(scored))
     print(format_rows(scored.rows, scoring.source_unit))
-    DataError.raise_if_any(problems)
     if model is not None and links is not None:
         scores["alignment"] = evaluation.score_alignment(model, links, device, decoding.get("to"))
         print(format_error_rates(scores["alignment"]))
-    if calibrate:
+    if calibrate and not problems:
         say(f"written: {model}/confidence.json, {model}/confidence.png")
     if json is not None:
         with writing(json):
             Path(json).write_bytes(numbers(scores))
+    DataError.raise_if_any(problems)
 
 
 main = Command(evaluate)

@@ -4,11 +4,10 @@ import os
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
-
 from nmt.cli.command import Command
 from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say, verbosity_options
+from nmt.config.schema import Size
 from nmt.errors import ConfigError, Stopped
 from nmt.experiments.plan import load_experiment, make_plan, readable_tests
 from nmt.messages import Result
@@ -23,7 +22,7 @@ def experiment(
     base: InputFile | None = None,
     output: Annotated[str, Value("DIR")] | None = None,
     only: Names | None = None,
-    jobs: Annotated[int, Field(ge=1)] | None = None,
+    jobs: Size | None = None,
     dry_run: bool = False,
 ) -> int:
     """Train, translate, score and compare systems, each described by its differences from a base configuration.

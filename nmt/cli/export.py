@@ -120,7 +120,7 @@ def onnx_problems(config: Config) -> Iterator[str]:
 
 
 def _of_text(config: Config, engine: str) -> Iterator[str]:
-    """Find what an engine that knows nothing but pieces would read otherwise."""
+    """Yield the options that change text before it becomes pieces, which the engine does not do."""
     for key, corpus in config.data.training_corpora.items():
         if corpus.tag is not None:
             yield f"data.{key}.tag: {engine} reads {corpus.tag} as other pieces; train a run without it"

@@ -90,7 +90,7 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
     taken: dict[str, str] = {}
     for label, path, written, _ in sorted(paths, key=lambda each: each.written):
         real = os.path.realpath(path)
-        if Path(path).exists() and not Path(path).is_file():  # pipes and devices; what is in a run is found below
+        if Path(path).exists() and not Path(path).is_file():  # a pipe or a device; of a directory, the files count
             continue
         if written:
             if real in taken:

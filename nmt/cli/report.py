@@ -11,7 +11,7 @@ from nmt.cli.files import require_system
 from nmt.cli.options import Device, FirstWord, InputFile, OutputFile, Value
 from nmt.cli.terminal import say
 from nmt.errors import ConfigError
-from nmt.files import writing
+from nmt.files import printable, writing
 
 RunOrExperiment = Annotated[str, Value("RUN_OR_EXPERIMENT", require_system)]
 
@@ -56,7 +56,7 @@ def report(
     options = {"--source": source, "--reference": reference, "--gold": gold, "--gold-first": gold_first}
     words += [word for name, value in options.items() if value for word in (name, str(value))]
     collected = collect(runs, test, (gold, gold_first), say)
-    made = make_report(collected, sentences, resolve_device(device), shlex.join(words), say)
+    made = make_report(collected, sentences, resolve_device(device), printable(shlex.join(words)), say)
     page = render(made)
     with writing(output):
         Path(output).write_text(page, "utf-8", newline="\n")

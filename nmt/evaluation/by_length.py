@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nmt.config.schema import BleuTokenizer, Config, Evaluation
+from nmt.errors import ConfigError
 from nmt.evaluation import metrics
 from nmt.evaluation.metrics import METRICS, Evidence, Floats, Integers, Score
 from nmt.evaluation.writing import Unit, language_by_script, lengths, tokenizer_of_systems, unit_of
 from nmt.messages import Say, aligned
 
 MIN_SENTENCES = 30
-"""A bin with fewer sentences is drawn hollow by default: its mean is weak evidence."""
+"""A bin with fewer sentences is drawn hollow: its mean is weak evidence."""
 LEAST_BLEU = 2.0
 """Below this BLEU, differences say nothing about systems that have been trained."""
 UNTRAINED = f"below {LEAST_BLEU:g} BLEU: too low to compare"
@@ -167,7 +168,7 @@ def scoring(
     ``runs`` has the configurations of the runs among the systems, by their names in messages. The first decides what is
     not given, bins and the tokenizer of BLEU; without runs the defaults do, and the script of the raw text.
 
-    Raises ConfigError if runs disagree about the tokenizer, or if it is not installed.
+    Raises ConfigError if runs disagree about the tokenizer, if it is not installed, or if bins do not ascend.
     """
     if runs:
         first = next(iter(runs.values()))
@@ -176,6 +177,8 @@ def scoring(
         section, units = Evaluation(), (unit_of(language_by_script(sources)), unit_of(language_by_script(references)))
     tokenizer = tokenizer or tokenizer_of_systems(runs, references, say)
     measured, edges = lengths(sources, units[0]), edges or section.bins
+    if list(edges) != sorted({*edges}):
+        raise ConfigError(f"bins: found {list(edges)}; must be in ascending order without repetitions")
     return Scoring(references, tokenizer, *units, measured, edges, section.bootstrap)
 
 

@@ -135,6 +135,8 @@ def ranges(scoring: Scoring, short: Range | None = None, long: Range | None = No
     large = [each for each in scoring.bins.values() if len(each.members) >= MIN_SENTENCES]
     filled = [(each.low, each.high) for each in large if scoring.defines(each)]
     for option, chosen in (("short", short), ("long", long)):
+        if chosen is not None and chosen[0] > chosen[1]:
+            raise ConfigError(f"{option} {chosen[0]}-{chosen[1]}: the smaller length comes first")
         if chosen is not None and not members(scoring, chosen).size:
             found = f"no sentence has this length; the longest has {scoring.lengths.max()}"
             raise ConfigError(f"{option} {chosen[0]}-{chosen[1]}: {found}")

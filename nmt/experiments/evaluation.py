@@ -59,8 +59,8 @@ class Entry:
 class Systems:
     """Systems that are compared on one test set; a name that is given again is another seed of the same system.
 
-    ``hypotheses`` are existing translations by the run of a name, which then does not translate. Device, precision and
-    ``changes``, options of the search that differ from the runs', are for those that do.
+    ``hypotheses`` are existing translations by the run of a name, which then does not translate. Those that do use the
+    device, the precision, and ``changes``, options of the search that differ from their own.
 
     Raises ConfigError for hypotheses without a run, and for options of the search where no run translates; DataError
     for wrong texts, CheckpointError for an unusable run.

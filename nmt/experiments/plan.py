@@ -100,7 +100,7 @@ def load_experiment(path: str | Path, **changes: str | int | None) -> Experiment
     """
     data = read_mapping(Path(path), "must have the keys base, output, systems")
     if "training" in data:
-        raise ConfigError(f"{path}: describes one run, not an experiment; use nmt-train --config {path}")
+        raise ConfigError(f"{path}: describes one run, not an experiment; nmt-train --config {path} trains it")
     data |= {key: value for key, value in changes.items() if value is not None}
     try:
         return Experiment.model_validate(data)

@@ -126,7 +126,7 @@ def remaining(run: Run) -> tuple[Flags | None, str]:
     trained = RunDirectory(run.path)
     if not trained.exists:
         return (), "new"
-    if not (trained.has("last") or trained.has("previous")):
+    if not trained.has("last"):
         if trained.has("best"):
             raise ConfigError(f"{trained.checkpoints / 'last'}: missing; it records how far the run has come")
         return ("--overwrite",), "stopped before anything was saved, starts again"

@@ -30,7 +30,7 @@ def local(run: str) -> str:
     from nmt.data.dataset import cache_folder  # noqa: PLC0415
 
     name, _, revision = run.removeprefix(PREFIX).partition("@")
-    folder = cache_folder(None) / "hub" / name / (revision or "latest")
+    folder = cache_folder(None) / "hub" / (revision or "latest") / name  # the last folder names the run
     try:
         patterns = [*FILES, "tokenizer/*", "checkpoints/best/*"]
         snapshot_download(name, revision=revision or None, local_dir=folder, allow_patterns=patterns)

@@ -17,7 +17,7 @@ from nmt.config import load_config, schema
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch, Position, Specials
 from nmt.data.dataset import prepare
-from nmt.device import keep_freed_memory, resolve_device, resolve_precision, synchronize
+from nmt.device import format_of, keep_freed_memory, resolve_device, resolve_precision, synchronize
 from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.training.gradients import Accumulation, GraphedGradients, filled_up, gradients_on
@@ -215,7 +215,7 @@ def measure_config(path: str, overrides: Sequence[str], device_name: str | None,
     return TrainingRow(
         variant=config.model.attention.type,
         kernels=config.kernels,
-        precision={torch.float32: "fp32", torch.bfloat16: "bf16"}[precision],
+        precision=format_of(precision),
         device=str(device),
         shape=f"{path}: {sentences / counted.updates:.0f} x {source / sentences:.1f} -> {target / sentences:.1f}",
         target_tokens_per_second=target / counted.seconds,

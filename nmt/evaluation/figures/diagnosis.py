@@ -15,10 +15,13 @@ from nmt.evaluation.figures.length_curve import About, centers, draw_counts, dra
 from nmt.evaluation.figures.style import legend_above, plain, series, style, write_caption
 from nmt.evaluation.writing import Unit
 
-TITLES = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
+PART_TITLES = {"early": "First third of the reference", "middle": "Second third", "late": "Last third"}
 FIGURES = {
-    "recall": (("Recall of content {unit}",), {f"recall_{part}": name for part, name in TITLES.items()}),
-    "probability": (("Log-probability (nats)",), {f"log_probability_{part}": name for part, name in TITLES.items()}),
+    "recall": (("Recall of content {unit}",), {f"recall_{part}": name for part, name in PART_TITLES.items()}),
+    "probability": (
+        ("Log-probability (nats)",),
+        {f"log_probability_{part}": name for part, name in PART_TITLES.items()},
+    ),
     "attention": (
         ("Bits", "Share of the source"),
         {"entropy": "Entropy of the attention", "distance_from_diagonal": "Distance from the diagonal"},

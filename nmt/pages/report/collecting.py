@@ -101,7 +101,7 @@ def _runs(path: Path) -> list[Trained]:
     found = []
     for pattern in ("*/config.yaml", "*/seed-*/config.yaml"):
         for run in sorted(file.parent for file in path.glob(pattern)):
-            name = ":".join(run.relative_to(path).parts).replace("seed-", "")
+            name = ":".join(run.relative_to(path).parts).replace(":seed-", ":")
             found.append(Trained(name, RunDirectory(run), load_run_config(run)))
     if not found:
         near = [str(each) for each in path.resolve().parents if is_run(each)]

@@ -16,7 +16,7 @@ import torch
 from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair
 from nmt.data.links import Link, piece_words
-from nmt.evaluation.alignment import END, likeliest_links, score_alignments, word_weights
+from nmt.evaluation.alignment import END, likeliest_links, score_alignments, without_end, word_weights
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.diagnosis import MEASURES, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats, Integers, sentence_scores
@@ -194,8 +194,7 @@ def grouped(pieces: Sequence[str], text: str, unit: Unit) -> tuple[Words, list[i
     Where the unit is characters, because the language has no spaces, each piece is a group of its own. The end symbol,
     if it is last, is a group without a word: -1.
     """
-    ended = bool(pieces) and pieces[-1] == END
-    inner = pieces[: len(pieces) - ended]
+    inner = without_end(pieces)
     groups: Words = []
     words: list[int] = []
     for piece, word in zip(inner, piece_words(inner, text), strict=True):
@@ -204,7 +203,7 @@ def grouped(pieces: Sequence[str], text: str, unit: Unit) -> tuple[Words, list[i
         else:
             groups.append([piece])
             words.append(word)
-    return ([*groups, [END]], [*words, -1]) if ended else (groups, words)
+    return ([*groups, [END]], [*words, -1]) if len(inner) < len(pieces) else (groups, words)
 
 
 def gold_groups(links: Iterable[Link], words: Sequence[int], reference: str, unit: Unit) -> list[list[int]]:
