@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.data.batching import Position, Specials, ahead, collate, plan_by_length, plan_epoch, training_batches
-from nmt.data.encoded import NUMBERS, TrainingSet
+from nmt.data.encoded import NUMBERS, Recipe, TrainingSet
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
 from nmt.training.gradients import filled_up
+from tests.small_translator import TOKENIZERS
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
 REVERSED = replace(SPECIALS, reverse_source=True)
@@ -29,7 +30,7 @@ def corpus_of(source_lengths: Ids, target_lengths: Ids) -> TrainingSet:
     """Pairs whose ids tell which pair they belong to: source all i, target all 100 + i."""
     sides = {"source": (0, source_lengths), "target": (100, target_lengths)}
     rows = {side: [[first + i] * n for i, n in enumerate(lengths)] for side, (first, lengths) in sides.items()}
-    return TrainingSet(pa.table(rows, pa.schema([(side, NUMBERS) for side in sides])))
+    return TrainingSet(pa.table(rows, pa.schema([(side, NUMBERS) for side in sides])), Recipe(TOKENIZERS))
 
 
 def ids(*rows: Sequence[int]) -> list[Ids]:

@@ -192,9 +192,12 @@ def test_a_tag_is_one_piece_of_the_source_vocabulary(tmp_path: Path, kind: dict[
     for rows in ([list(row) for row in sources_of(prepared, 0)], [source for source, _ in pairs_of(prepared.train)]):
         assert [row.count(tag) for row in rows] == [1] * 60 + [0] * 300
         assert all(row[0] == tag for row in rows[:60])
-    texts = [(tmp_path / part / "train.low").read_text("utf-8") for part in ("other", ".")]
-    lines = [line for text in texts for line in text.splitlines()]
+    lines, targets = (
+        [line for part in ("other", ".") for line in (tmp_path / part / f"train.{end}").read_text("utf-8").splitlines()]
+        for end in ("low", "up")
+    )
     assert [row[1:] for row in rows[:60]] + rows[60:] == source.encode(lines)
+    assert [target.decode(row) for _, row in pairs_of(prepared.train.in_epoch(3))] == targets
 
 
 @pytest.mark.parametrize("kind", [BPE, WORD], ids=["bpe", "word"])

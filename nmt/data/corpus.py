@@ -109,8 +109,8 @@ def aligned_pairs(source: str, target: str, n_best: int = 1) -> Iterator[Pair]:
 
     Raises DataError at the end of the shorter text if the line counts do not fit.
     """
-    lines = read_lines(source)
-    rows = zip_longest(lines if n_best == 1 else (line for line in lines for _ in range(n_best)), read_lines(target))
+    copies = (line for line in read_lines(source) for _ in range(n_best))
+    rows = zip_longest(copies, read_lines(target))
     for read, (line, translation) in enumerate(rows):
         if line is None or translation is None:
             longer = read + 1 + sum(1 for _ in rows)

@@ -24,7 +24,7 @@ from nmt.data.protection import PLACEHOLDERS, Protection
 from nmt.data.report import by_key, make_report
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.errors import DataError, NmtError, of_key
-from nmt.files import alone, why_unwritable, write_json
+from nmt.files import alone, read_json, why_unwritable, write_json
 from nmt.messages import Caution, Say, counted, silent
 
 MOST_UNKNOWN = 0.1
@@ -166,7 +166,7 @@ def _encoded(
         write_json(folder / "report.json", make_report(facts, training.tokenizers))
 
     def load(folder: Path) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        report = json.loads((folder / "report.json").read_text())
+        report = read_json(folder / "report.json")
         tables = {name: mapped(folder / f"{name}.arrow") for name in splits}
         if any(len(table) != report["splits"][name]["kept"] for name, table in tables.items()):
             raise ValueError("another number of pairs")

@@ -34,7 +34,7 @@ UNIT = 10_000
 NUMBERS = pa.list_(pa.int32())
 FACTS = pa.schema(
     [("reason", pa.uint8())]
-    + [(f"{side}_{unit}", pa.int32()) for side in ("source", "target") for unit in ("words", "pieces", "unknown")]
+    + [(f"{side}_{unit}", pa.int32()) for side in SIDES for unit in ("words", "pieces", "unknown")]
     + [("pair_hash", pa.int64()), ("source_hash", pa.int64()), ("spans_differ", pa.bool_()), ("terms", pa.bool_())]
 )
 
@@ -236,7 +236,7 @@ class TrainingSet(EncodedCorpus):
     def __init__(
         self,
         table: pa.Table,
-        recipe: Recipe | None = None,
+        recipe: Recipe,
         *,
         dropout: float = 0.0,
         rough: Rough | None = None,
@@ -245,14 +245,12 @@ class TrainingSet(EncodedCorpus):
     ) -> None:
         super().__init__(table)
         self._table, self._rough, self._parts, self._seed = table, rough, parts, seed
-        self._encode, self._tags, self._glossary = dict[str, Encode](), set[int](), recipe and recipe.glossary
-        if recipe is not None:
-            tokenizers = recipe.tokenizers
-            self._tags, self._parted = {*tokenizers.tags}, tokenizers.protection.parted
-            if dropout:
-                self._encode |= {side: BpeDropout(each, dropout).sample for side, each in tokenizers.sides()}
-            elif rough is not None or self._glossary is not None:
-                self._encode["source"] = lambda text, _: tokenizers.source.encode([text])[0]
+        tokenizers, self._glossary = recipe.tokenizers, recipe.glossary
+        self._tags, self._parted, self._encode = {*tokenizers.tags}, tokenizers.protection.parted, dict[str, Encode]()
+        if dropout:
+            self._encode |= {side: BpeDropout(each, dropout).sample for side, each in tokenizers.sides()}
+        elif rough is not None or self._glossary is not None:
+            self._encode["source"] = lambda text, _: tokenizers.source.encode([text])[0]
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it."""
@@ -269,7 +267,7 @@ class TrainingSet(EncodedCorpus):
         """The ids of these pairs in an epoch, in a temporary file. Raises DataError if it cannot be written."""
         schema, first = self._table.select(SIDES).schema, 0
         try:
-            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped beyond its end
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # Windows keeps mapped files
                 path = Path(folder, "epoch")
                 with pa.ipc.new_stream(str(path), schema) as writer:
                     for batch in self._table.to_batches(max_chunksize=UNIT):
@@ -291,7 +289,7 @@ class TrainingSet(EncodedCorpus):
         columns = [batch[name].to_pylist() for name in (side, f"{side}_text", "target_text")]
         for pair, ids, text, target in zip(numbers, *columns, strict=True):
             number = text_hash(repr((self._seed, epoch, pair, side)))
-            tag = ids[:1] if ids and ids[0] in self._tags else []
+            tag = ids[:1] if side == "source" and ids and ids[0] in self._tags else []
             text = self._parted(text)[1] if tag else text  # noqa: PLW2901
             if side == "source" and (self._glossary or self._rough):
                 choice = Random(number)

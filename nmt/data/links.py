@@ -10,12 +10,10 @@ from itertools import islice, zip_longest
 
 from nmt.config.schema import TAG, AnyCorpus
 from nmt.data.corpus import Pair, corpus_name, read_lines
-from nmt.data.tokenizer import MARK
+from nmt.data.tokenizer import MARK, UNKNOWN
 from nmt.errors import DataError
 
 Link = tuple[int, int]
-UNKNOWN = "<unk>"
-"""SentencePiece's unknown symbol."""
 NO_WORD = -1
 """In place of a word, for the piece of an added tag."""
 

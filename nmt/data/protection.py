@@ -57,7 +57,7 @@ class Protection:
 
     kinds: tuple[Span, ...] = ()
     tags: tuple[str, ...] = ()
-    """Those of training corpora: they are pieces, and stay."""
+    """Of training corpora; each is a piece, and never hidden."""
 
     @cached_property
     def _token(self) -> re.Pattern[str]:
@@ -72,7 +72,7 @@ class Protection:
         return tag, begin.removeprefix(tag) if tag else text
 
     def unknown_tag(self, text: str) -> str | None:
-        """Say what is wrong if there are tags, and a text begins with a word like <2fr> that is none."""
+        """Say what is wrong with a text that begins with a word like <2fr>, if it is not one of the tags."""
         found = re.match(rf"\s*({TAG})", text) if self.tags and not self.parted(text)[0] else None
         if found is None or found.end() - 1 in self.inside(text):
             return None

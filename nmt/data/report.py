@@ -103,7 +103,7 @@ def table(report: Mapping[str, Any]) -> str:
             add(label, (split[count] for split in splits))
     add("pairs also in train", (split.get("pairs_in_train") for split in splits))
     add("sources also in train", (split.get("sources_in_train") for split in splits))
-    for side in ("source", "target"):
+    for side in SIDES:
         add(f"{side} words", (split[side]["words"] for split in splits))
         add(f"{side} pieces", (split[side]["pieces"] for split in splits))
         rows.append([f"{side} pieces unknown", *(f"{split[side]['unknown_rate']:.2%}" for split in splits)])

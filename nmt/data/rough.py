@@ -46,11 +46,6 @@ def unaccented(text: str) -> str:
     return unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text)))
 
 
-def sentence(text: str) -> str:
-    """Write small letters after the first, as in a sentence without names."""
-    return re.sub(r"\w", lambda first: first[0].upper(), text.lower(), count=1)
-
-
 def readable(text: str) -> str:
     """Return what the network reads of a source: a sentence instead of two or more words of capitals, unlike ``24 V``
     or ``X-RAY OF CO2``; terms stay."""
@@ -64,8 +59,9 @@ def readable(text: str) -> str:
 
 
 def in_small_letters(parts: Sequence[str]) -> list[str]:
-    """Make parts of a sentence one sentence in small letters."""
-    return [sentence(parts[0]), *(part.lower() for part in parts[1:])]
+    """Write the parts of a sentence in small letters after its first one, as in a sentence without names."""
+    first = re.sub(r"\w", lambda letter: letter[0].upper(), parts[0].lower(), count=1)
+    return [first, *(part.lower() for part in parts[1:])]
 
 
 def capitalized(text: str) -> str:
@@ -83,7 +79,7 @@ CHANGES: Mapping[str, Callable[[str, Random], str]] = {
 
 
 def roughened(text: str, shares: Rough, choice: Random) -> str:
-    """Make each change with the probability of its option; marked terms stay, and a text of which nothing is left."""
+    """Make each change with the probability of its option, not to marked terms, and not if no text would be left."""
     parts = TERM.split(text)
     for option, change in CHANGES.items():
         if choice.random() < getattr(shares, option):

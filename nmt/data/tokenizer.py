@@ -34,6 +34,8 @@ Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
 MARK = "▁"
 """SentencePiece's mark for the beginning of a word."""
+UNKNOWN, END = "<unk>", "</s>"
+"""Its unknown and its end symbol."""
 WORD = re.compile(f"{MARK}[^{MARK}]*|[^{MARK}]+")
 """A word of a normalized text; no piece of a learned model spans two."""
 LARGEST_MODEL = 1 << 24
@@ -67,9 +69,11 @@ class Tokenizer:
         self.unk_id: int = processor.unk_id()
         self.sha256 = hashlib.sha256(model).hexdigest()
         missing = [kind for kind in ("pad", "bos", "eos", "unk") if getattr(self, f"{kind}_id") < 0]
+        remedy = "learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
         if missing:
-            remedy = "learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
             raise DataError(f"{name}: the model has no special piece for {', '.join(missing)}; {remedy}")
+        if (found := (self._names[self.unk_id], self._names[self.eos_id])) != (UNKNOWN, END):
+            raise DataError(f"{name}: found {' and '.join(found)}; must be {UNKNOWN} and {END}; {remedy}")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -15,13 +15,12 @@ import numpy.typing as npt
 
 from nmt.data.corpus import Pair, read_lines
 from nmt.data.links import NO_WORD, Link, added_tag, parse_links, piece_words, refuse_missing_words
+from nmt.data.tokenizer import END
 from nmt.errors import DataError
 
 Weights = npt.NDArray[np.floating]
 Alignment = frozenset[Link]
 
-END = "</s>"
-"""SentencePiece's end symbol."""
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 """Steps from a link to those beside it, the direct ones first, as Koehn et al. order them."""
 

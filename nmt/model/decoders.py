@@ -257,11 +257,8 @@ class LuongDecoder(RecurrentDecoder):
         return cast(Tensor, self.nonlinearity(self.combine(torch.cat((context, output), -1))))
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        return self.advance(self.embedding_gates(embedded), state)
-
-    def advance(self, gates: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """Take one position, from the embedding's part of the gates (R, G)."""
         assert isinstance(state, RecurrentState)
+        gates = self.embedding_gates(embedded)
         if self.feeding_gates is not None:
             gates = gates + self.feeding_gates(state.attentional)
         hidden: Tensor = self.cell(gates, state.hidden)
@@ -273,17 +270,11 @@ class LuongDecoder(RecurrentDecoder):
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
         """Compute all states first, then all contexts at once; with input feeding, step by step."""
+        if self.feeding_gates is not None:
+            return super().unroll(embedded, state)
         assert isinstance(state, RecurrentState)
-        if self.feeding_gates is None:
-            states = self.cell.unroll(self.embedding_gates(embedded), state.hidden)
-            return self.attend_at_once(self.upper_layers_at_once(states, state), state)
-        readouts, alphas = [], []
-        following: State = state
-        for gates in self.embedding_gates(embedded).unbind(1):
-            readout, following, weights = self.advance(gates, following)
-            readouts.append(readout)
-            alphas.append(weights)
-        return torch.stack(readouts, 1), stacked(alphas)
+        states = self.cell.unroll(self.embedding_gates(embedded), state.hidden)
+        return self.attend_at_once(self.upper_layers_at_once(states, state), state)
 
     def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
         """Read the memory for all target positions: outputs (B, T, H) -> readouts (B, T, O), weights or None."""

@@ -136,10 +136,10 @@ class MarginalLuong(LuongDecoder):
         readouts = self.dropout(self.nonlinearity(of_context + of_output))
         return torch.cat((readouts.to(weights.dtype), weights.unsqueeze(-1)), -1), weights
 
-    def advance(self, gates: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """Take one position: gates (R, G) -> readouts (R, S, O + 1), state, probabilities (R, S)."""
+    def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
+        """Take one position: (R, E) -> readouts (R, S, O + 1), state, probabilities (R, S)."""
         assert isinstance(state, RecurrentState)
-        hidden: Tensor = self.cell(gates, state.hidden)
+        hidden: Tensor = self.cell(self.embedding_gates(embedded), state.hidden)
         output, upper = self.upper_layers(hidden, state)
         positions = torch.full((state.width,), state.position, device=output.device)
         readouts, weights = self.read_each(output.unflatten(0, (-1, state.width)), positions, state.memory)

@@ -31,7 +31,7 @@ class MultiHeadAttention(Attention):
     def __init__(self, heads: Sequence[WeightedMean], state: int, annotation: int) -> None:
         super().__init__()
         self.query = nn.Linear(state, state, bias=False)  # W^Q of all heads
-        compares = any(head.compares for head in heads)
+        compares = heads[0].compares  # as all do
         self.key = nn.Linear(annotation, annotation, bias=False) if compares else nn.Identity()  # W^K
         self.value = nn.Linear(annotation, annotation, bias=False)  # W^V
         self.output = nn.Linear(annotation, annotation, bias=False)  # W^O

@@ -24,9 +24,9 @@ class Memory(Record):
     source_mask: Tensor
     """(B, S), True on real tokens."""
     keys: Tensor | None = None
-    """Compared with queries by the attention, (B, S, A); derived from the annotations once."""
+    """Compared with queries by the attention, (B, S, A), a Transformer's (B, L, N, S, d); made once."""
     values: Tensor | None = None
-    """Averaged by the attention's weights, (B, S, ...); None: the annotations."""
+    """Averaged by the attention's weights, (B, S, C), a Transformer's (B, L, N, S, d); None: the annotations."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Rehearse training in a temporary directory, so that late failures happen now."""
 
-import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -70,7 +69,7 @@ def dry_run(config: Config, *, resume: bool, overwrite: bool, say: Say) -> None:
         trainer = train.train_on(hardest, short, rehearsed, machine, measures, say=rehearse)
         assert trainer is not None
         rate = speed(trainer, WARM_UPS if device.type == "cuda" else 0)
-        metrics = read_metrics(trainer.checkpointing.run.metrics)
+        metrics = read_metrics(rehearsed.metrics)
         [validation] = [each["seconds"] for each in metrics if each["split"] == "validation"]
         pairs = whole.validation_pairs[: config.training.validation.sentences]
         share = min(1.0, len(hardest.validation_pairs) / len(pairs))
@@ -125,7 +124,8 @@ def estimate(training: Training, extent: Extent, done: Progress, rate: float, va
     """Estimate the time of training from ``done`` on, at a ``rate`` of target tokens per second, when a ``validation``
     of a ``share`` of the pairs takes so many seconds: an untrained network writes long translations."""
     updates, every = training.updates - done.update, training.validation.every
-    epochs, count = extent.epochs(updates), math.ceil(training.updates / every) - done.update // every
+    due = {training.validation.first or every, *range(every, training.updates, every), training.updates}
+    epochs, count = extent.epochs(updates), sum(done.update < each <= training.updates for each in due)
     return (
         f"estimate: about {duration(epochs * extent.tokens / rate)} for {number_of(updates, 'update')} "
         f"({epochs:,.1f} epochs, {rate:,.0f} target tokens/s), and up to {duration(count * validation / share)} for "

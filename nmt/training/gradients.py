@@ -50,7 +50,7 @@ class EagerGradients:
             return self.objective(self.network, batch, updates_before)
 
     def __call__(self, batch: Batch, tokens: int, updates_before: int = 0) -> Tensor:
-        """Divide them by ``tokens``, the real target tokens of the whole update; -> negative log-likelihood, a sum."""
+        """Add gradients, divided by the real target ``tokens`` of an update; -> negative log-likelihood, summed."""
         loss = self.loss(batch.to(self.device), updates_before)
         (loss.objective / tokens).backward()
         return loss.likelihood
@@ -86,8 +86,8 @@ class GraphedGradients:
         self.recordings: dict[tuple[int, int, int], _Recording] = {}
         self.seen: set[tuple[int, int, int]] = set()
         self.pool = torch.cuda.graph_pool_handle()
-        # Of all computations, eager ones too: autograd's nodes for the parameters, which may live until another thread
-        # frees them, belong to the stream that made them, and a recording may not wait for another stream.
+        # All computations use it, eager ones too: autograd's nodes for the parameters belong to the stream that made
+        # them, may outlive their batch, and a recording may not wait for another stream.
         self.stream = torch.cuda.Stream(eager.device)
         for parameter in eager.model.parameters():
             parameter.grad = torch.zeros_like(parameter)

@@ -142,10 +142,11 @@ class Trainer:
         """Report an update without a step. Raises CheckpointError after too many of them."""
         self.log.say(Caution(f"{self.progress.place}: the gradient is not finite; the update is skipped"))
         if self.progress.skipped_in_a_row + 1 >= SKIPS:
+            clip = "a lower training.clip" if self.training.clip else "training.clip: 1.0"
             raise CheckpointError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "
                 f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Resume with a lower "
-                "training.optimizer.learning_rate, or start again with training.clip"
+                f"training.optimizer.learning_rate, or start again with {clip}"
             )
 
     # --- checkpoints --------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def _read(
 def word_attention(
     network: Network, tokenizers: Tokenizers, pairs: Iterable[Pair], device: torch.device, to: str | None = None
 ) -> list[Weights]:
-    """Return the attention between the words of each pair, (J, I), while the network, which attends, reads it."""
+    """Return the attention between the words of each pair, (J, I), under forced decoding; the network must attend."""
     weights = []
     for pair, each in force(network, tokenizers, pairs, device, to=to):
         assert each.attention is not None

@@ -146,7 +146,7 @@ class Translator:
         run's configuration: ``beam_size=12, length_penalty=0.6, n_best=3``. Attention is kept, if the model has any,
         unless ``attention=False``.
 
-        Raises the errors of :meth:`options`, and TypeError for lines that are none.
+        Raises the errors of :meth:`options`, and TypeError for lines that are not text.
         """
         options = self.options(**{"attention": self.attends, **changes})
         if not isinstance(lines, Iterable):
@@ -171,7 +171,8 @@ class Translator:
         """Translate each line, in the order of the lines, while they come in, for :meth:`translate` and the commands.
 
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
-        lines are held at a time, at first ``first_window``. ``warn`` is told of each line that is cut off;
+        lines are held at a time, at first ``first_window``. ``warn`` is called for a line that is cut off or
+        begins with an unknown tag;
         ``check_stop`` is called between two batches; ``progress`` counts the lines of each, before they come out.
         """
         before = 0

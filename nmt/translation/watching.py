@@ -16,6 +16,7 @@ import torch
 from nmt.data.glossary import Glossary
 from nmt.data.links import added_tag
 from nmt.data.protection import Protection
+from nmt.data.tokenizer import UNKNOWN
 from nmt.errors import NmtWarning
 from nmt.evaluation.alignment import without_end
 from nmt.messages import UNSEEN, progress_bar
@@ -35,7 +36,7 @@ BREAK = re.compile(
 """The end of a sentence, up to the next. Initials have none; Mr., ABBREVIATIONS and small numbers only in quotes."""
 SHORT, LEAST = 4, 8
 """A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
-UNKNOWN, UNKNOWN_SHARE = "<unk>", 4
+UNKNOWN_SHARE = 4
 """A line is unreadable if more than one of UNKNOWN_SHARE of its pieces is UNKNOWN."""
 MOST_NAMED = 10
 """Line numbers that a warning names."""
@@ -78,7 +79,7 @@ def joined(line: str, parts: Sequence[str], translations: Sequence[Translation],
 
 
 class LostText:
-    """The lines whose translation seems to lack text, by the sign of it."""
+    """The lines whose translation seems to lack text, by symptom."""
 
     def __init__(self, protection: Protection, terms: Glossary | None = None) -> None:
         self._kept, self._lines = (protection, terms), defaultdict[str, list[int]](list)
@@ -98,7 +99,7 @@ class LostText:
             self._lines[TOO_SHORT].append(number)
 
     def problems(self) -> Iterator[str]:
-        """Name the lines of each sign, in one text each, and forget them."""
+        """Yield a message for each symptom, with its line numbers, and forget them."""
         found, self._lines = self._lines, defaultdict(list)
         for sign, places in found.items():
             numbers = [*dict.fromkeys(places)]  # several sentences of a line may lack text

@@ -16,7 +16,8 @@ import torch
 from nmt.data.batching import Specials, collate
 from nmt.data.corpus import Pair
 from nmt.data.links import Link, piece_words
-from nmt.evaluation.alignment import END, likeliest_links, score_alignments, without_end, word_weights
+from nmt.data.tokenizer import END
+from nmt.evaluation.alignment import likeliest_links, score_alignments, without_end, word_weights
 from nmt.evaluation.by_length import SystemScores
 from nmt.evaluation.diagnosis import MEASURES, most_frequent, sentence_measures
 from nmt.evaluation.metrics import Floats, Integers, sentence_scores
