@@ -297,7 +297,7 @@ def test_sentences_are_joined_as_the_target_is_written() -> None:
 def test_a_paragraph_keeps_its_spans_and_stays_one_line() -> None:
     translator, parts = translator_of(network(tokenizers=HIDING), HIDING), ['abc <i x="A. B">.', 'A <i x="B! C. D">']
     line, options = "\r" + "\r ".join(parts), SearchOptions.from_config(translator.decoding)
-    [found] = translate_watched(translator, [line], options, source="x", between="")
+    [found] = translate_watched(translator, [line], options, name="x", between="")
     assert found.text == " " + "  ".join(translator.translate(part).text for part in parts)
 
 

@@ -131,7 +131,7 @@ def translate(
             translate_watched,
             translator,
             options=options,
-            source=name,
+            name=name,
             between=(" " if unit_of(config.data.target_language) == "words" else "") if paragraphs else None,
             typed=typed,
             first=done + 1,

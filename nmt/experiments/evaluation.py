@@ -138,7 +138,7 @@ class Systems:
         translator = Translator.load(entry.path, self.device, self.precision)
         options = translator.options(**self.changes)
         source, what, total = self.source or "the source", f"{entry.path}: translating", len(self.sources)
-        return translate_watched(translator, self.sources, options, source=source, what=what, total=total)
+        return translate_watched(translator, self.sources, options, name=source, what=what, total=total)
 
     def score(self, how: Scoring) -> tuple[SystemScores, ...]:
         """Score the translations of each system; several seeds of one system are scored together."""

@@ -122,26 +122,26 @@ def marked(translation: Translation, elements: Sequence[Element]) -> Translation
 def translate_marked(
     translate: Callable[[Iterator[str]], Iterator[Translation]],
     lines: Iterable[str],
-    source: str,
+    name: str,
     first: int = 1,
     protection: Protection | None = None,
 ) -> Iterator[Translation]:
     """Translate lines with markup by ``translate``, which keeps the attention. A tag that ``protection`` knows stays.
 
-    Raises DataError as :func:`without_tags` does, beginning with ``source`` and the line number from ``first`` on.
+    Raises DataError as :func:`without_tags` does, beginning with ``name`` and the line number from ``first`` on.
     """
 
-    places = (f"{source}:{number}: " for number in count(first))
+    places = (f"{name}:{number}: " for number in count(first))
     texts, elements = tee(map(_parsed, lines, places, repeat(protection or Protection())))
     return map(marked, translate(text for text, _ in texts), (each for _, each in elements))
 
 
-def refuse_wrong_tags(lines: Iterable[str], source: str, protection: Protection) -> None:
+def refuse_wrong_tags(lines: Iterable[str], name: str, protection: Protection) -> None:
     """Raise DataError that names all lines for which :func:`translate_marked` would raise one."""
     problems = list[str]()
     for number, line in enumerate(lines, 1):
         with noted(problems):
-            _parsed(line, f"{source}:{number}: ", protection)
+            _parsed(line, f"{name}:{number}: ", protection)
     DataError.raise_if_any(problems)
 
 

@@ -113,7 +113,7 @@ def translate_watched(
     lines: Iterable[str],
     options: SearchOptions,
     *,
-    source: str,
+    name: str,
     between: str | None = None,
     typed: bool = False,
     first: int = 1,
@@ -121,7 +121,7 @@ def translate_watched(
     total: int | None = None,
     terms: Glossary | None = None,
 ) -> Iterator[Translation]:
-    """Translate lines as they arrive, with warnings that name the text ``source`` and count from line ``first``.
+    """Translate lines as they arrive, with warnings that name the text ``name`` and count from line ``first``.
 
     With ``between``, each line is translated sentence by sentence. The translation is indented as the line is, and has
     ``between`` in place of a space, or of nothing, between two sentences. With ``typed``, a person types the lines,
@@ -131,7 +131,7 @@ def translate_watched(
 
     def warn() -> None:
         for problem in lost.problems():
-            warnings.warn(f"{source}: {problem}", NmtWarning, stacklevel=3)
+            warnings.warn(f"{name}: {problem}", NmtWarning, stacklevel=3)
 
     whole, unit = between is None, "lines" if between is None else "sentences"
     protection, change = translator.tokenizers.protection, terms.annotated if terms else str
