@@ -26,19 +26,12 @@ from nmt.config.schema import Decoding
 from nmt.errors import DataError, NmtWarning
 from tests.test_docs import PAGES, PROJECT
 
-Text = Annotated[str, Value("TEXT")]
-Body = Callable[[], int | None]
 
-
-def run(body: Body, *argv: str) -> int:
+def run(body: Callable[[], int | None], *argv: str) -> int:
     def test() -> int | None:
         return body()
 
     return Command(test)(argv)
-
-
-def raising(error: BaseException) -> Body:
-    return Mock(side_effect=error)
 
 
 # --- how it ends ------------------------------------------------------------------------------------------------------
@@ -62,30 +55,30 @@ def test_results_go_to_standard_output_and_the_code_is_returned(capsys: pytest.C
     ],
 )
 def test_user_errors_end_with_code_2(error: Exception, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(raising(error)) == 2
+    assert run(Mock(side_effect=error)) == 2
     printed = "".join(f"nmt-test: error: {line}\n" for line in lines)
     assert capsys.readouterr() == ("", printed)
-    assert run(raising(error), "--verbose") == 2
+    assert run(Mock(side_effect=error), "--verbose") == 2
     shown = capsys.readouterr().err
     assert shown.startswith("Traceback") and shown.endswith(printed)
 
 
 def test_a_defect_is_not_hidden_and_ctrl_c_is_130(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ZeroDivisionError):
-        run(raising(ZeroDivisionError()))
-    assert run(raising(KeyboardInterrupt())) == 130
+        run(Mock(side_effect=ZeroDivisionError()))
+    assert run(Mock(side_effect=KeyboardInterrupt())) == 130
     assert capsys.readouterr() == ("", "nmt-test: interrupted\n")
 
 
 def test_an_error_names_the_rank(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name, value in (("WORLD_SIZE", "2"), ("RANK", "1")):
         monkeypatch.setenv(name, value)
-    assert run(raising(DataError("empty"))) == 2
+    assert run(Mock(side_effect=DataError("empty"))) == 2
     assert capsys.readouterr().err == "nmt-test: rank 1: error: empty\n"
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(raising(AssertionError()), "--version") == 0
+    assert run(Mock(side_effect=AssertionError()), "--version") == 0
     assert capsys.readouterr().out == f"nmt-attention {__version__}\n"
 
 
@@ -103,7 +96,7 @@ def test_a_wrong_option_is_one_line_that_names_the_nearest(capsys: pytest.Captur
 
 def test_the_user_names_modules_to_import(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("NMT_IMPORT", "this, no_parts")
-    assert run(raising(AssertionError())) == 2
+    assert run(Mock(side_effect=AssertionError())) == 2
     out, said = capsys.readouterr()
     assert out.startswith("The Zen of Python")
     assert said.startswith("nmt-test: error: NMT_IMPORT: cannot import 'no_parts' (No module named 'no_parts'); ")
@@ -195,7 +188,7 @@ def test_a_typed_function_is_a_command(capsys: pytest.CaptureFixture[str]) -> No
         texts: list[InputFile],
         *,
         times: Annotated[int, Field(ge=1, le=9)] = 2,
-        pairs: list[Text] | None = None,
+        pairs: list[Annotated[str, Value("TEXT")]] | None = None,
         unit: Literal["g", "kg"] | None = None,
         heavy: bool = False,
         device: Device = "auto",

@@ -14,8 +14,6 @@ from nmt.evaluation.confidence import Calibration, calibration_error, fit, relia
 from nmt.translation.translator import Translator
 from tests.small_translator import LINES, save_run
 
-Command = Callable[..., tuple[int, str, str]]
-
 
 def test_the_probabilities_that_made_the_labels_are_found() -> None:
     generator = np.random.default_rng(1)
@@ -35,7 +33,7 @@ def test_bins_by_hand() -> None:
     assert calibration_error(bins) == pytest.approx((2 * 0.35 + 2 * 0.025) / 4)
 
 
-def test_a_run_is_calibrated(tmp_path: Path, command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_calibrated(tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
     run, source, reference = save_run(tmp_path / "run"), tmp_path / "source", tmp_path / "reference"
     source.write_text("".join(f"{line}\n" for line in LINES))
     options = ("--model", run, "--device", "cpu")

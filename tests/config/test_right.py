@@ -126,9 +126,8 @@ def test_plain_scalars() -> None:
         assert (type(parsed), parsed) == (type(value), value)
 
 
-NUMBERS = st.integers(-(10**17), 10**17) | st.floats(allow_nan=False)
 VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.text(),
+    st.none() | st.booleans() | st.integers(-(10**17), 10**17) | st.floats(allow_nan=False) | st.text(),
     lambda children: st.lists(children, max_size=4) | st.dictionaries(st.text(), children, max_size=4),
     max_leaves=10,
 )
@@ -136,9 +135,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_is_written_is_read_back(value: Any) -> None:
-    read = parse_yaml(format_yaml(value), "")
-    assert read == value
-    assert repr(read) == repr(value)
+    assert repr(parse_yaml(format_yaml(value), "")) == repr(value)
 
 
 KEYS = sorted({key for keys in keys_by_name().values() for key in keys})

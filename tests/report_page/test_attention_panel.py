@@ -137,9 +137,7 @@ def test_translations_side_by_side_with_differences(page: Page, path: Path) -> N
 
 
 def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
-    exact = next(
-        each for each in REPORT.sentences[2:24] if each.systems[HEADS].text == each.reference
-    )  # then all links are shown
+    exact = next(each for each in REPORT.sentences[2:24] if each.systems[HEADS].text == each.reference)  # all are shown
     assert exact.gold is not None
     page.open(path, f"#attention={exact.id}&{urlencode({'system': HEADS})}")
     script = "return [...document.querySelectorAll('td.gold')].map((c) => [c.cellIndex - 1, c.parentNode.rowIndex - 1])"

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser import Page
@@ -14,18 +13,13 @@ FILMS = {each.name: each.film for each in REPORT.systems if each.film}
 PANEL = "section[data-panel=film]"
 
 
-def frame(system: str, sentence: int, number: int) -> npt.NDArray[np.float64]:
-    """The weights between pieces, (T, S)."""
-    filmed = FILMS[system]["sentences"][sentence]
-    weights = unpacked(filmed["frames"][number], sum(map(len, filmed["target_words"])))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
 def test_every_system_shows_its_last_frame_before_an_update(page: Page, path: Path) -> None:
     page.open(path, "#film=1&update=400&unit=pieces")
     for update, numbers in ((400, (1, 0)), (900, (1, 1)), (1200, (2, 1))):
         for place, (system, number) in enumerate(zip((LUONG, HEADS), numbers, strict=True)):
-            expected = frame(system, 0, number)
+            filmed = FILMS[system]["sentences"][0]
+            weights = unpacked(filmed["frames"][number], sum(map(len, filmed["target_words"])))
+            expected = weights / weights.sum(axis=1, keepdims=True)
             painted = page.weights(f"{PANEL} figure:nth-of-type({place + 1}) .heat tbody td")
             np.testing.assert_allclose(np.reshape(painted, expected.shape), expected, atol=6e-5)
             made, score = (FILMS[system][key][number] for key in ("updates", "scores"))

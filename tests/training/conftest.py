@@ -23,10 +23,8 @@ from nmt.training.world import Machine
 from nmt.translation.results import TranslatedHypothesis, Translation
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator, never_stop
-from tests.models import NO_DROPOUT
-from tests.small_run import config, translate
+from tests.small_run import options, translate
 
-FIRST = Position(0, 1)
 Make = Callable[..., Trainer]
 
 
@@ -36,9 +34,7 @@ def make(folder: Path, tmp_path: Path) -> Make:
     numbers = count()
 
     def make(said: list[str] | None = None, sections: dict[str, Any] | None = None, **training: Any) -> Trainer:
-        configuration = config(folder, **training)
-        if sections:
-            configuration = Config.model_validate(configuration.model_dump() | sections)
+        configuration = Config.model_validate(options(folder, **training) | (sections or {}))
         prepared = prepare(configuration)
         torch.manual_seed(1)
         model = build_model(configuration.model, *prepared.tokenizers.sizes).double()
@@ -49,11 +45,6 @@ def make(folder: Path, tmp_path: Path) -> Make:
         return Trainer(configuration, prepared, model, log, machine, Measures.of(configuration))
 
     return make
-
-
-def without_dropout(make: Make, folder: Path, said: list[str] | None = None, **training: Any) -> Trainer:
-    model = config(folder).model.model_dump() | {"dropout": NO_DROPOUT}
-    return make(said, sections={"model": model}, **training)
 
 
 def batch_of(trainer: Trainer, rows: list[int]) -> Batch:
@@ -82,10 +73,10 @@ def oracle(translator: Translator, lines: Iterable[str], options: SearchOptions,
         yield Translation(line, [], [TranslatedHypothesis(text, 0.0, 0.0, [])])
 
 
-def update(trainer: Trainer, batches: Sequence[Batch], after: Position = FIRST) -> Update:
+def update(trainer: Trainer, batches: Sequence[Batch]) -> Update:
     """Make an update and count it, as the loop does."""
     made = trainer.update(batches)
-    trainer.progress = trainer.progress.updated(made, after, 0.0, trainer.training.log_every)
+    trainer.progress = trainer.progress.updated(made, Position(0, 1), 0.0, trainer.training.log_every)
     return made
 
 
@@ -137,9 +128,7 @@ def not_finite(kind: str) -> Fault:
     return fault
 
 
-def cramp(
-    trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0], calls: Collection[int] = range(1, 1000)
-) -> None:
+def cramp(trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0]) -> None:
     """Memory for a limited number of pairs at once."""
 
     def fault(batch: Batch, _: list[Tensor], likelihood: Tensor) -> Tensor:
@@ -147,4 +136,4 @@ def cramp(
             raise error
         return likelihood
 
-    spoil(trainer, fault, calls)
+    spoil(trainer, fault)

@@ -13,10 +13,8 @@ from nmt.errors import CheckpointError, ConfigError, DataError
 from nmt.files import digest
 from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.training.dry_run import dry_run
-from tests.small_run import options, train, write_corpus
+from tests.small_run import ATTENTIONS, options, train, write_corpus
 from tests.test_corpus import problems_of
-
-BAHDANAU = {"type": "bahdanau", "score": {"hidden": 32}}
 
 
 @pytest.fixture
@@ -62,10 +60,10 @@ def test_it_has_the_weights_and_the_tokenizer_of_the_other_run_and_resumes_witho
 
 def test_another_attention_begins_new(first: Path) -> None:
     said: list[str] = []
-    dry_run(config(first, "dry", attention=BAHDANAU), resume=False, overwrite=False, say=said.append)
+    dry_run(config(first, "dry", attention=ATTENTIONS["bahdanau"]), resume=False, overwrite=False, say=said.append)
     assert not (first.parent / "dry").exists()
     (first / "config.yaml").write_text((first / "config.yaml").read_text().replace("tag: null", "tag: <x>", 1))
-    said = train(config(first, "attention", attention=BAHDANAU), stop_after=0)
+    said = train(config(first, "attention", attention=ATTENTIONS["bahdanau"]), stop_after=0)
     assert f"training.start_from: no corpus has the tag <x> of {first}; training unlearns it" in said
     [table] = [line.splitlines() for line in said if line.startswith("weights ")]
     rows = {row.split()[0]: row.split()[1:] for row in table[1:]}
@@ -93,7 +91,7 @@ def test_a_run_that_does_not_fit_is_refused(first: Path, refused: Callable[..., 
     other = config(first, "new").model_dump() | {"tokenizer": {"type": "word", "vocabulary": 40}}
     with pytest.raises(ConfigError, match=r"tokenizer.vocabulary was 50 and is now 40"):
         train(Config.model_validate(other))
-    train(config(first, "attention", attention=BAHDANAU))
+    train(config(first, "attention", attention=ATTENTIONS["bahdanau"]))
     with pytest.raises(ConfigError, match=r"model.attention: does not fit training.start_from: tensor decoder"):
         train(config(first, "new", first.parent / "attention", attention={"type": "bahdanau", "score": {"hidden": 16}}))
     with pytest.raises(CheckpointError, match=r"^training.start_from: .*missing: no such"):

@@ -23,6 +23,7 @@ from nmt.training.gradients import GraphedGradients
 from nmt.training.progress import Progress, Update
 from nmt.training.trainer import SKIPS
 from tests import graphs_on_cpu
+from tests.models import NO_DROPOUT
 from tests.recorded_steps import Recorder
 from tests.small_run import config, metrics, train
 from tests.training.conftest import (
@@ -37,15 +38,14 @@ from tests.training.conftest import (
     results,
     spoil,
     update,
-    without_dropout,
 )
 
 SGD = {"type": "sgd", "learning_rate": 1.0}
 
 
-def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Make, folder: Path) -> None:
+def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Make) -> None:
     """Of all batches together; and reports the loss without smoothing."""
-    trainer = without_dropout(make, folder, optimizer=SGD, label_smoothing=0.2, clip=None)
+    trainer = make(dropout=NO_DROPOUT, optimizer=SGD, label_smoothing=0.2, clip=None)
     lengths = trainer.prepared.train.target_lengths
     by_length = np.argsort(lengths, kind="stable")
     short, long = by_length[:3].tolist(), by_length[-5:].tolist()
@@ -83,17 +83,17 @@ def test_bf16_is_near_fp32_and_saves_fp32(folder: Path, tmp_path: Path) -> None:
     assert losses["bf16"] != losses["fp32"]
 
 
-def test_the_gradient_is_clipped_to_its_norm(make: Make, folder: Path) -> None:
-    trainer = without_dropout(make, folder, optimizer=SGD, clip=0.01)
+def test_the_gradient_is_clipped_to_its_norm(make: Make) -> None:
+    trainer = make(dropout=NO_DROPOUT, optimizer=SGD, clip=0.01)
     before = parameters(trainer)
     made = update(trainer, [batch_of(trainer, [1, 2, 3])])
     assert made.gradient_norm > 0.01  # that before clipping is reported
     assert (parameters(trainer) - before).norm().item() == pytest.approx(0.01, rel=1e-3)
 
 
-def test_an_update_is_smaller_after_a_plateau(make: Make, folder: Path) -> None:
+def test_an_update_is_smaller_after_a_plateau(make: Make) -> None:
     plateau = {"type": "plateau", "patience": 0, "factor": 0.5}
-    fresh, slowed = (without_dropout(make, folder, optimizer=SGD, schedule=plateau, clip=None) for _ in range(2))
+    fresh, slowed = (make(dropout=NO_DROPOUT, optimizer=SGD, schedule=plateau, clip=None) for _ in range(2))
     slowed.validator = results(1.0, 2.0, 2.0)  # type: ignore[assignment]
     for _ in range(3):
         slowed.validate()
@@ -155,9 +155,9 @@ def test_training_is_a_step_that_ends_when_it_ends(make: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_without_a_finite_gradient_only_counts(make: Make, folder: Path, kind: str) -> None:
+def test_an_update_without_a_finite_gradient_only_counts(make: Make, kind: str) -> None:
     said: list[str] = []
-    trainer, reference = (without_dropout(make, folder, lines) for lines in (said, None))
+    trainer, reference = (make(lines, dropout=NO_DROPOUT) for lines in (said, None))
     spoil(trainer, not_finite(kind), [2])
     for rows in ([3, 4], [1, 2]):
         update(trainer, [batch_of(trainer, rows)])
@@ -219,11 +219,11 @@ def test_one_good_update_forgives_the_bad_ones(make: Make) -> None:
 
 
 @pytest.mark.parametrize(("error", "accumulation"), [*zip(NO_MEMORY, (1, 2, 2), strict=True)])
-def test_a_batch_too_large_for_memory_is_halved(make: Make, folder: Path, error: Exception, accumulation: int) -> None:
+def test_a_batch_too_large_for_memory_is_halved(make: Make, error: Exception, accumulation: int) -> None:
     """Gradients of the failed try, in the parameters or in a sum, do not count."""
     said: list[str] = []
     training = {"optimizer": SGD, "accumulation": accumulation}
-    roomy, little = (without_dropout(make, folder, lines, **training) for lines in (None, said))
+    roomy, little = (make(lines, dropout=NO_DROPOUT, **training) for lines in (None, said))
     cramp(little, 2, error)
     one, other = (update(each, [batch_of(each, [8]), batch_of(each, [*range(7)])]) for each in (roomy, little))
     assert other.loss == pytest.approx(one.loss, rel=1e-12)

@@ -22,7 +22,6 @@ from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.log import last_progress
 from nmt.training.progress import Candidate
-from nmt.training.trainer import Trainer
 from nmt.training.validation import Validator
 from nmt.translation.forced import word_attention
 from nmt.translation.searching import SearchOptions
@@ -162,23 +161,17 @@ def test_what_a_killed_training_left_over_goes_with_the_next_save(make: Make) ->
     assert sorted(path.name for path in trainer.checkpointing.run.checkpoints.iterdir()) == ["last", "update-9"]
 
 
-def damaged_best(make: Make, said: list[str], **progress: Any) -> Trainer:
-    """At update 4 of 6, with nothing kept beside ``last`` and a ``best`` that is cut short."""
-    trainer = make(said, updates=6)
-    found = {"update": 4, "best": Candidate(2, (1.0, 0.0)), "kept": (Candidate(2, (1.0, 0.0)),), **progress}
-    trainer.progress = replace(trainer.progress, **found)
-    trainer.checkpointing.run.save("best", {"a": torch.zeros(1)})
-    trainer.checkpointing.save(trainer.progress)
-    (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
-    return trainer
-
-
 def test_a_damaged_best_is_made_anew(make: Make) -> None:
+    """With nothing kept beside ``last`` and a ``best`` that is cut short, at update 4 of 6 and after the last."""
     said: list[str] = []
-    trainer = damaged_best(make, said)
-    trainer.progress = trainer.checkpointing.mend("last")
-    assert trainer.progress.best is None
+    best, damaged = Candidate(2, (1.0, 0.0)), []
+    for update in (4, 6):
+        trainer = make(said, updates=6)
+        trainer.checkpointing.run.save("best", {"a": torch.zeros(1)})
+        trainer.checkpointing.save(replace(trainer.progress, update=update, best=best, kept=(best,)))
+        (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
+        damaged.append(trainer.checkpointing)
+    assert damaged[0].mend("last").best is None
     assert said[-1].endswith("; training continues without it")
-    trainer = damaged_best(make, said, update=6)
     with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
-        trainer.progress = trainer.checkpointing.mend("last")
+        damaged[1].mend("last")
