@@ -14,6 +14,7 @@ from nmt.config import Config
 from nmt.errors import Stopped
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
+from tests.comparison import differences
 
 WORDS = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
 ATTENTIONS: dict[str, dict[str, Any]] = {
@@ -129,11 +130,12 @@ def pickles(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and is_pickle(path.read_bytes())]
 
 
-def train_whole_and_in_parts(configuration: Config, folder: Path) -> Config:
-    """Train at ``folder / "whole"``, and at ``folder / "parts"`` with a stop after three updates, resumed; return the
-    configuration of the first."""
+def train_whole_and_in_parts(configuration: Config, folder: Path, stop_after: int = 3) -> Config:
+    """Train at ``folder / "whole"``, and at ``folder / "parts"`` with a stop after some updates, resumed; both must be
+    the same. Return the configuration of the first."""
     whole, parts = (configuration.model_copy(update={"output": str(folder / name)}) for name in ("whole", "parts"))
     train(whole)
-    train(parts, stop_after=3)
-    assert "resumed after update 3" in train(parts, resume=True)
+    train(parts, stop_after=stop_after)
+    assert f"resumed after update {stop_after}" in train(parts, resume=True)
+    assert differences(folder / "parts", folder / "whole") == []
     return whole

@@ -121,12 +121,20 @@ def test_sections_that_pages_print_are_valid() -> None:
         assert any(section.keys() <= kind.model_fields.keys() and kind.model_validate(section) for kind in tried), text
 
 
+def blocks(text: str, language: str) -> list[str]:
+    """The content of each code block of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
+
+
+def commands(text: str) -> list[str]:
+    """Every command line of a page."""
+    return [line for block in blocks(text, "sh") for line in block.replace("\\\n", "").splitlines() if line]
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_commands_that_a_page_prints_are_right(name: str) -> None:
     """Their options; tests/test_readme.py runs those of README.md and docs/commands.md."""
-    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGES[name], re.S | re.M)
-    lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
-    for line in lines + re.findall(r"`(nmt-\w+ --config [^`]+)`", PAGES[name]):
+    for line in commands(PAGES[name]) + re.findall(r"`(nmt-\w+ --config [^`]+)`", PAGES[name]):
         found = re.search(r"(?<![\w/])(nmt-[a-z-]+) (.*)", line)
         if found and found[1] in PROJECT["scripts"]:
             module = importlib.import_module(PROJECT["scripts"][found[1]].partition(":")[0])

@@ -14,18 +14,17 @@ from nmt.config import Config
 from nmt.runs.loading import load_run
 from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
-from tests.comparison import differences
 from tests.models import AFTER, NO_DROPOUT, model_config
-from tests.small_run import ATTENTIONS, config, options, train, translate
+from tests.small_run import ATTENTIONS, config, options, train_whole_and_in_parts, translate
 
 CPU = torch.device("cpu")
 LINES = ["oak elm ash", "fir", "yew box bay fig oak", "elm elm", "ash bay"]
 
 
-def of_variant(folder: Path, variant: str, output: str) -> Config:
+def of_variant(folder: Path, variant: str) -> Config:
     """A run of three updates with dropout."""
     common: dict[str, Any] = {"log_every": 4, "validation": {"every": 3, "metric": "loss", "sentences": 2}}
-    made = config(folder, output=output, updates=3, **common)
+    made = config(folder, updates=3, **common)
     return made.model_copy(update={"model": model_config(variant, dropout=dict.fromkeys(NO_DROPOUT, 0.1))})
 
 
@@ -52,17 +51,10 @@ WHOLE = [
 
 
 @pytest.mark.parametrize("variant", WHOLE)
-def test_stopped_resumed_and_moved_is_never_stopped(folder: Path, variant: str) -> None:
-    name = variant.replace(" ", "-")
-    train(of_variant(folder, variant, f"whole-{name}"))
-    parts = of_variant(folder, variant, name)
-    train(parts, stop_after=2)
-    assert "resumed after update 2" in train(parts, resume=True)
-    assert differences(folder / name, folder / f"whole-{name}") == []
-    found = translations(folder / name, 1000)
-    (folder / "moved").mkdir(exist_ok=True)
-    moved = (folder / name).rename(folder / "moved" / name)
-    alone = translations(moved, 1)
+def test_stopped_resumed_and_moved_is_never_stopped(folder: Path, tmp_path: Path, variant: str) -> None:
+    train_whole_and_in_parts(of_variant(folder, variant), tmp_path, stop_after=2)
+    found = translations(tmp_path / "parts", 1000)
+    alone = translations((tmp_path / "parts").rename(tmp_path / "moved"), 1)
     assert [score for _, score in alone] == pytest.approx([score for _, score in found], abs=1e-5)
     assert [text for text, _ in alone] == [text for text, _ in found]
 

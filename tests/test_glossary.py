@@ -145,8 +145,7 @@ def test_the_network_reads_the_translations_of_terms(
     assert (code, found) == (0, command(translate, *given, str(tmp_path / "annotated"))[1])
 
 
-def test_a_run_without_terms_is_refused(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_a_run_without_terms_is_refused(tmp_path: Path, random_run: str, refused: Callable[..., str]) -> None:
     (tmp_path / "terms.tsv").write_text("a\tb")
-    run = save_run(tmp_path / "run")
-    said = refused(translate, "--model", run, "--glossary", tmp_path / "terms.tsv")
-    assert f"--glossary: {run} was not trained with terms; train a run with data.glossary" in said
+    said = refused(translate, "--model", random_run, "--glossary", tmp_path / "terms.tsv")
+    assert f"--glossary: {random_run} was not trained with terms; train a run with data.glossary" in said

@@ -21,7 +21,7 @@ from nmt.config import Config, dump_config, load_config
 from nmt.config.schema import Data
 from tests.small_run import write_corpus
 from tests.small_translator import ATTENTIONS, SHARED, save_run
-from tests.test_docs import PAGES, PROJECT, ROOT
+from tests.test_docs import PAGES, PROJECT, ROOT, blocks, commands
 from tests.test_serving import started
 
 README, COMMANDS, GUIDE = (PAGES[name] for name in ("README.md", "docs/commands.md", "docs/own-text.md"))
@@ -37,16 +37,6 @@ SMALLER = (
     "decoding.length_penalty=10",  # a network that has hardly learned writes nothing by itself
     "evaluation.bootstrap=10",
 )
-
-
-def blocks(text: str, language: str) -> list[str]:
-    """The content of each code block of a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
-
-
-def commands(text: str) -> list[str]:
-    """Every command line of a page."""
-    return [line for block in blocks(text, "sh") for line in block.replace("\\\n", "").splitlines() if line]
 
 
 def run(command: str) -> None:

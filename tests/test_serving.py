@@ -146,32 +146,28 @@ def asked(*lines: str, **options: Any) -> Request:
 
 
 def test_hostile_requests_are_refused(client: Client) -> None:
-    for body, status in (
-        (b"", 400),
-        (b'{"text": "\xff"}', 400),
-        (b"[" * 100000, 400),
-        (b'{"text": "a", "beam": 3}', 400),
-        (b'{"text": "a\\nb"}', 400),
-        (b'{"text": ["a", "b\\u0000c"]}', 400),
-        (b'{"text": "a\\ud800"}', 400),
-        (b'{"text": "a", "beam_size": true}', 400),
-        (json.dumps({"text": ["a"] * 10000}).encode(), 413),
-        (json.dumps({"text": "a" * 2001}).encode(), 413),
-        (json.dumps({"text": ["a" * 1500] * 2, "attention": True}).encode(), 413),
+    for body, status, found in (
+        (b"", 400, ""),
+        (b'{"text": "\xff"}', 400, ""),
+        (b"[" * 100000, 400, ""),
+        (b'{"text": "a", "beam": 3}', 400, "beam: unknown key; nearest: beam_size"),
+        (b'{"text": "a\\nb"}', 400, ""),
+        (b'{"text": ["a", "b\\u0000c"]}', 400, ""),
+        (b'{"text": "a\\ud800"}', 400, ""),
+        (b'{"text": "a", "beam_size": true}', 400, ""),
+        (json.dumps({"text": ["a"] * 10000}).encode(), 413, ""),
+        (json.dumps({"text": "a" * 2001}).encode(), 413, ""),
+        (json.dumps({"text": ["a" * 1500] * 2, "attention": True}).encode(), 413, ""),
+        (b'{"text": 5}', 400, "text: found 5 as line 1; must be a string or a list of strings"),
+        (b'{"text": ["a", null]}', 400, "text: found nothing as line 2; must be a string or"),
+        (b'{"txt": "a"}', 400, "text: missing; txt: unknown key; nearest: text"),
+        (b"[]", 400, "the body: found a list of 0; must be a JSON object"),
+        (b"a" * 1000, 400, "the body: found 1,000 bytes; must be JSON"),
     ):
         reply = client.ask("POST", "/translate", body, content_type="application/json")
         assert (reply.status, list(reply.content)) == (status, ["error"]), body[:50]
-        assert "Traceback" not in reply.content["error"] and len(reply.body) < 500
-    for body, found in {
-        b'{"text": "a", "beam": 3}': "beam: unknown key; nearest: beam_size",
-        b'{"text": 5}': "text: found 5 as line 1; must be a string or a list of strings",
-        b'{"text": ["a", null]}': "text: found nothing as line 2; must be a string or",
-        b'{"txt": "a"}': "text: missing; txt: unknown key; nearest: text",
-        b"[]": "the body: found a list of 0; must be a JSON object",
-        b"a" * 1000: "the body: found 1,000 bytes; must be JSON",
-    }.items():
-        reply = client.ask("POST", "/translate", body, content_type="application/json")
         assert reply.content["error"].startswith(found)
+        assert "Traceback" not in reply.content["error"] and len(reply.body) < 500
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_has_come(client: Client) -> None:
@@ -217,8 +213,7 @@ def test_a_connection_has_one_request_and_too_many_connections_are_refused(clien
         for _ in range(2):
             stack.enter_context(socket.create_connection(("127.0.0.1", crowded.port)))
         until(lambda: len(crowded.server.server_state.connections) == 2)
-        reply = crowded.ask("GET", "/health")
-        assert reply.status == 503
+        assert crowded.ask("GET", "/health").status == 503
         stack.close()
         with socket.create_connection(("127.0.0.1", crowded.port)):
             until(lambda: len(crowded.server.server_state.connections) == 1)

@@ -12,7 +12,6 @@ from nmt.cores import SPINS
 from nmt.model.build import Uninitialized, uninitialized_model
 from tests.models import model_config
 from tests.small_run import config
-from tests.small_translator import save_run
 from tests.test_docs import PROJECT
 
 COMMANDS = [place.removeprefix("nmt.cli.").removesuffix(":main") for place in PROJECT["scripts"].values()]
@@ -90,10 +89,9 @@ def test_help_of_commands_that_name_only_files_and_runs_imports_no_numpy(tmp_pat
     assert all(not imported for _, imported in run_commands(cases, ("numpy", "sentencepiece"), tmp_path))
 
 
-def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path) -> None:
-    save_run(tmp_path / "run")
+def test_a_line_is_translated_without_what_other_commands_need(tmp_path: Path, random_run: str) -> None:
     (tmp_path / "line.txt").write_text("oak elm\n", "utf-8")
-    arguments = ["translate", "--model", "run", "--input", "line.txt", "--output", "line.hyp"]
+    arguments = ["translate", "--model", random_run, "--input", "line.txt", "--output", "line.hyp"]
     [(_, imported)] = run_commands([arguments], ("torch", *UNNEEDED), tmp_path)
     assert imported == ["torch"]
     assert len((tmp_path / "line.hyp").read_text("utf-8").splitlines()) == 1
