@@ -135,6 +135,7 @@ def kept() -> str:
     errors = "; ".join(
         f"{mean(found['alignment error rate, %'][each])}%" for each in ("run", "run, both", "aligner", "aligner, both")
     )
+    aligned = "a run; with `--reverse-model`; an aligner; in both directions"
     right = f"in {tags['lines that are the reference']} translations equal to the reference"
     rows = {
         "`data.protect`: spans in the right place, once each": f"{placed:,} of {spans['spans']:,}",
@@ -148,7 +149,7 @@ def kept() -> str:
         "`--confidence` on Multi30k: area under the ROC curve; calibration error": (
             f"{trust['area under the curve']:.3f}; {trust['calibration error']}"
         ),
-        "`nmt-score` on 500 pairs, alignment errors: a run; with `--reverse-model`; an aligner; two aligners": errors,
+        f"`nmt-score` on 500 pairs, alignment error rate: {aligned}": errors,
     }
     return table(("measurement", "result"), rows.items())
 

@@ -94,12 +94,19 @@ def test_a_wrong_option_is_one_line_that_names_the_nearest(capsys: pytest.Captur
     assert "; --learning-rate: write --set training.optimizer.learning_rate=VALUE; " in capsys.readouterr().err
 
 
-def test_the_user_names_modules_to_import(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_user_names_modules_to_import(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("NMT_IMPORT", "this, no_parts")
     assert run(Mock(side_effect=AssertionError())) == 2
     out, said = capsys.readouterr()
     assert out.startswith("The Zen of Python")
     assert said.startswith("nmt-test: error: NMT_IMPORT: cannot import 'no_parts' (No module named 'no_parts'); ")
+    (tmp_path / "own_parts.py").write_text("import pandaz")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("NMT_IMPORT", "own_parts")
+    assert run(Mock(side_effect=AssertionError())) == 2
+    assert capsys.readouterr().err.endswith("cannot import 'own_parts' (No module named 'pandaz')\n")
 
 
 def test_a_warning_for_users_is_printed_once_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,8 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | first))
     assert export(["--hub", run["output"], str(hub)]) == 0
     there, here = (Translator.load(each).translate(LINES) for each in ("hf:owner/name", run["output"]))
-    assert [each.text for each in there] == [each.text for each in here] and run_name(local("hf:owner/name")) == "name"
+    assert [each.text for each in there] == [each.text for each in here]
+    assert (run_name(local("hf:owner/name")), run_name(".")) == ("name", Path.cwd().name)
     _, front, card = (hub / "README.md").read_text("utf-8").split("---\n", 2)
     assert yaml.safe_load(front)["language"] == [run["data"]["source_language"], run["data"]["target_language"]]
     [test] = small_run.metrics(Path(run["output"]), "test")

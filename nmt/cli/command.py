@@ -80,7 +80,7 @@ def import_parts() -> None:
         try:
             __import__(module.strip())
         except ImportError as error:
-            missing = f"{module.strip()}.".startswith(f"{error.name}.")  # otherwise, what it imports is
+            missing = isinstance(error, ModuleNotFoundError) and f"{module.strip()}.".startswith(f"{error.name}.")
             advice = "; PYTHONPATH must have its folder, as PYTHONPATH=. does here" if missing else ""
             raise ConfigError(f"NMT_IMPORT: cannot import {module.strip()!r} ({error}){advice}") from None
         except ValueError as error:  # of a registry

@@ -38,7 +38,7 @@ def export(
         folder: new directory
         web: for browsers and Node; recurrent networks without data.protect only
         ctranslate2: for CTranslate2; Transformers without data.protect, data.reverse_source or tags only
-        argos: for Argos Translate and LibreTranslate; as --ctranslate2, with a shared tokenizer
+        argos: for Argos Translate and LibreTranslate; Transformers as for --ctranslate2, with a shared tokenizer
         onnx: for ONNX Runtime; recurrent networks without data.protect, tags or hard attention only
         hub: for the Hugging Face hub
 

@@ -21,6 +21,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from nmt.config import schema
+from nmt.config.schema.data import SPECIAL
 from nmt.data.corpus import Pair, unreadable
 from nmt.data.glossary import TERM_MARKS
 from nmt.data.protection import PLACEHOLDERS, Hidden, Protection, restored
@@ -34,8 +35,7 @@ Ids = NDArray[np.int32]
 """Ids of pieces, or lengths in pieces."""
 MARK = "▁"
 """SentencePiece's mark for the beginning of a word."""
-UNKNOWN, END = "<unk>", "</s>"
-"""Its unknown and its end symbol."""
+_, UNKNOWN, _, END = SPECIAL
 WORD = re.compile(f"{MARK}[^{MARK}]*|[^{MARK}]+")
 """A word of a normalized text; no piece of a learned model spans two."""
 LARGEST_MODEL = 1 << 24
@@ -72,8 +72,9 @@ class Tokenizer:
         remedy = "learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
         if missing:
             raise DataError(f"{name}: the model has no special piece for {', '.join(missing)}; {remedy}")
-        if (found := (self._names[self.unk_id], self._names[self.eos_id])) != (UNKNOWN, END):
-            raise DataError(f"{name}: found {' and '.join(found)}; must be {UNKNOWN} and {END}; {remedy}")
+        found = tuple(self._names[each] for each in (self.pad_id, self.unk_id, self.bos_id, self.eos_id))
+        if found != SPECIAL:
+            raise DataError(f"{name}: special pieces: found {', '.join(found)}; must be {', '.join(SPECIAL)}; {remedy}")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

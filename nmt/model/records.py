@@ -1,7 +1,7 @@
 """Records that pass between the parts of a network: the memory of a source, and the state of a decoder.
 
 Shapes: B sentences, S source positions, Q hypotheses of each sentence, R = B * Q rows (the hypotheses of a sentence are
-neighbours), C width of an annotation, A width of a key.
+neighbours), C width of an annotation, A width of a key; in a Transformer L layers, N heads of width d.
 """
 
 from dataclasses import dataclass, replace

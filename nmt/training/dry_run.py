@@ -125,7 +125,8 @@ def estimate(training: Training, extent: Extent, done: Progress, rate: float, va
     of a ``share`` of the pairs takes so many seconds: an untrained network writes long translations."""
     updates, every = training.updates - done.update, training.validation.every
     due = {training.validation.first or every, *range(every, training.updates, every), training.updates}
-    epochs, count = extent.epochs(updates), sum(done.update < each <= training.updates for each in due)
+    validated = max(done.validated, done.update - 1)
+    epochs, count = extent.epochs(updates), sum(validated < each <= training.updates for each in due)
     return (
         f"estimate: about {duration(epochs * extent.tokens / rate)} for {number_of(updates, 'update')} "
         f"({epochs:,.1f} epochs, {rate:,.0f} target tokens/s), and up to {duration(count * validation / share)} for "

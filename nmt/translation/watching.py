@@ -101,11 +101,11 @@ class LostText:
     def problems(self) -> Iterator[str]:
         """Yield a message for each symptom, with its line numbers, and forget them."""
         found, self._lines = self._lines, defaultdict(list)
-        for sign, places in found.items():
+        for symptom, places in found.items():
             numbers = [*dict.fromkeys(places)]  # several sentences of a line may lack text
             named = ", ".join(f"{number:,}" for number in numbers[:MOST_NAMED])
             more = f" and {len(numbers) - MOST_NAMED:,} more" if len(numbers) > MOST_NAMED else ""
-            yield f"line{'s' * (len(numbers) > 1)} {named}{more}: {sign}"
+            yield f"line{'s' * (len(numbers) > 1)} {named}{more}: {symptom}"
 
 
 def translate_watched(

@@ -25,7 +25,10 @@ def test_a_dry_run_estimates_time() -> None:
     second."""
     section = training(updates=20, validation={"every": 2, "first": 3})
     extent = Extent(batches=10, per_update=1, tokens=600)
-    said = [dry_run.estimate(section, extent, Progress(update=made), 10.0, 1.0, share=0.5) for made in (0, 10, 19)]
+    said = [
+        dry_run.estimate(section, extent, Progress(update=made, validated=made), 10.0, 1.0, share=0.5)
+        for made in (0, 10, 19)
+    ]
     assert said == [
         "estimate: about 2m 00s for 20 updates (2.0 epochs, 10 target tokens/s), and up to 22s for 11 validations",
         "estimate: about 1m 00s for 10 updates (1.0 epochs, 10 target tokens/s), and up to 10s for 5 validations",
