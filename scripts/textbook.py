@@ -226,7 +226,8 @@ def picture(claims: Sequence[Measured]) -> bytes:
         axes.axvspan(-1, 1, color="#EEEEEE")
         axes.set_xscale("symlog", linthresh=2)
         axes.set_xticks(TICKS, map(str, TICKS))
-        axes.set_xlabel("gain / margin\n(green: holds,\nyellow: does not hold,\norange: the opposite holds,\nblack: not resolved)")
+        colors = "green: holds,\nyellow: does not hold,\norange: the opposite holds,\nblack: not resolved"
+        axes.set_xlabel(f"gain / margin\n({colors})")
         return png(figure)
 
 
