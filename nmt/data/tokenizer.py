@@ -36,6 +36,7 @@ Ids = NDArray[np.int32]
 MARK = "▁"
 """SentencePiece's mark for the beginning of a word."""
 _, UNKNOWN, _, END = SPECIAL
+"""Its unknown and its end symbol."""
 WORD = re.compile(f"{MARK}[^{MARK}]*|[^{MARK}]+")
 """A word of a normalized text; no piece of a learned model spans two."""
 LARGEST_MODEL = 1 << 24

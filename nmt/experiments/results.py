@@ -149,7 +149,7 @@ def _scores(curve: LengthCurve, scored: SystemScores) -> dict[str, float | None]
 
 
 def _alignment_error_rate(plan: Plan, test: str, runs: Sequence[Run]) -> float | None:
-    """Average that of the attention over the runs; None without gold links or attention."""
+    """Average the alignment error rate over the runs; None without gold links or attention."""
     of = plan.tests[test]
     if of.gold is None:
         return None
