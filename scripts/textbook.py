@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from machine import commit, machine
 from measured_tables import table as markdown_table
@@ -22,7 +23,7 @@ from nmt.config.schema import Positive, Section, Text
 from nmt.data.dataset import corpus_sha256
 from nmt.evaluation.alignment import labelled_weights
 from nmt.evaluation.figures.attention import draw_attention
-from nmt.evaluation.figures.style import COLORS, png, style
+from nmt.evaluation.figures.style import COLORS, legend_above, png, style
 from nmt.experiments.plan import Experiment, Plan, Run, load_experiment, make_plan
 from nmt.experiments.running import remaining
 from nmt.files import read_json, write_bytes, write_json
@@ -226,8 +227,8 @@ def picture(claims: Sequence[Measured]) -> bytes:
         axes.axvspan(-1, 1, color="#EEEEEE")
         axes.set_xscale("symlog", linthresh=2)
         axes.set_xticks(TICKS, map(str, TICKS))
-        colors = "green: holds,\nyellow: does not hold,\norange: the opposite holds,\nblack: not resolved"
-        axes.set_xlabel(f"gain / margin\n({colors})")
+        axes.set_xlabel("gain / margin")
+        legend_above(figure, [Line2D([], [], color=color, marker="o") for color in VERDICTS.values()], list(VERDICTS))
         return png(figure)
 
 
