@@ -90,15 +90,18 @@ def recall_by_part(plan: Plan, run: Run, changes: Changes) -> Floats:
 
 
 def rare_words(plan: Plan, run: Run, changes: Changes) -> Floats:
-    """How many rare words of the reference the translation has, and how many there are."""
+    """How many rare words of the reference the translation has, and how many there are, beside the same of the other
+    words."""
     train = plan.runs[0].config.data.train
     assert isinstance(train, FileCorpus)
     seen = Counter(word for line in read_lines(train.target) for word in words_of(line))
     rows = []
     for hypothesis, reference in with_references(plan, run, changes):
-        rare = Counter(word for word in words_of(reference) if seen[word] <= RARE)
-        rows.append(((rare & Counter(words_of(hypothesis))).total(), rare.total()))
-    return np.array(rows, np.float64)
+        found, counts = Counter(words_of(hypothesis)), np.zeros((2, 2))
+        for word, wanted in Counter(words_of(reference)).items():
+            counts[int(seen[word] > RARE)] += min(wanted, found[word]), wanted
+        rows.append(counts.ravel())
+    return np.array(rows)
 
 
 def words_of(line: str) -> list[str]:
@@ -272,7 +275,7 @@ SCORES = {
     "loss": Score("nats", 3, nats, ratio, -1),
     "aer": Score("points", 1, attention_links, minus_error_rate, -1),
     "recall_late": Score("% recall", 1, recall_by_part, difference),
-    "recall_rare": Score("% recall", 1, rare_words, percent),
+    "recall_rare": Score("% recall", 1, rare_words, difference),
     "recall": Score("% recall", 1, beginnings, percent),
     "gap": Score("% recall", 1, beginnings_twice, difference, -1),
     "gradient_early": Score("% of the gradient", 1, gradient_early, percent),
