@@ -15,10 +15,12 @@ if TYPE_CHECKING:  # as _HOMES has it
     from nmt.config import Config as Config
     from nmt.config import load_config as load_config
     from nmt.errors import NmtError as NmtError
+    from nmt.errors import NmtWarning as NmtWarning
     from nmt.evaluation.by_length import SystemScores as SystemScores
     from nmt.experiments.evaluation import evaluate as evaluate
     from nmt.experiments.length_curve import LengthCurve as LengthCurve
     from nmt.experiments.length_curve import length_curve as length_curve
+    from nmt.search.greedy import Sampling as Sampling
     from nmt.training.train import train as train
     from nmt.translation.results import TranslatedHypothesis as TranslatedHypothesis
     from nmt.translation.results import Translation as Translation
@@ -35,6 +37,8 @@ _HOMES = {
     "Config": "nmt.config",
     "LengthCurve": "nmt.experiments.length_curve",
     "NmtError": "nmt.errors",
+    "NmtWarning": "nmt.errors",
+    "Sampling": "nmt.search.greedy",
     "SystemScores": "nmt.evaluation.by_length",
     "TranslatedHypothesis": "nmt.translation.results",
     "Translation": "nmt.translation.results",

@@ -89,6 +89,11 @@ def test_runs_are_loaded_together(tmp_path: Path) -> None:
     assert [each.score for each in of_twice] == pytest.approx([each.score for each in found], rel=1e-6)
 
 
+def test_there_must_be_a_run() -> None:
+    with pytest.raises(ConfigError, match="no run to load"):
+        Translator.load([])
+
+
 def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     runs = [save_run(tmp_path / name, NONE) for name in "abc"]
     learned = LearnedTokenizer(type="bpe", vocabulary=90)

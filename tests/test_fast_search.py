@@ -43,6 +43,12 @@ def test_a_word_is_read_alike_before_and_after_its_layer_becomes_a_table(kind: s
     assert (before - every[some]).abs().max() <= rounding * before.abs().max()
 
 
+@pytest.mark.parametrize("attention", VARIANTS)
+def test_a_network_is_made_fast_where_it_is(attention: str) -> None:
+    """PyTorch refuses a device that differs, as a GPU would."""
+    search(small_model(attention).float().to("meta"), torch.float32)
+
+
 @pytest.mark.parametrize("attention", ["bahdanau", "luong concat"])
 def test_nothing_of_a_search_outlives_it(attention: str) -> None:
     """Copies of the weights would wait for the collector."""

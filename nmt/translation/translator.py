@@ -86,11 +86,13 @@ class Translator:
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
         digits of fp32, as they may be for a network that has learned nothing.
 
-        Raises CheckpointError if a run cannot be used, ConfigError for a device that is not there, for int8 with plain
-        kernels, and for runs that read the source in other pieces or in another order, that write other pieces, or that
-        translate in other directions.
+        Raises CheckpointError if a run cannot be used, ConfigError without runs, for a device that is not there, for
+        int8 with plain kernels, and for runs that read the source in other pieces or in another order, that write other
+        pieces, or that translate in other directions.
         """
         paths = [local(str(run)) for run in ([runs] if isinstance(runs, str | Path) else runs)]
+        if not paths:
+            raise ConfigError("no run to load; name one run or more")
         where = resolve_device(device)
         products = precision_of(precision, where)
         loaded = [load_run(Path(run), where) for run in paths]

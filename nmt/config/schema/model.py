@@ -17,7 +17,7 @@ class Dropout(Section):
     embedding: Fraction = 0.2
     """Embeddings of both sides; a Transformer's with their positions added."""
     annotation: Fraction = 0.2
-    """Outputs of each encoder layer, and inputs of decoder layers above the first."""
+    """Annotations, outputs of lower recurrent encoder layers, inputs of recurrent decoder layers above the first."""
     readout: Fraction = 0.2
     """Input of the output layer."""
 
