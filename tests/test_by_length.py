@@ -63,6 +63,7 @@ def test_where_no_reference_has_four_tokens_there_is_no_bleu() -> None:
     figure = draw([one, other])
     inside(figure)
     assert any("No point: no reference has four tokens" in text for text, _ in boxes(figure))
+    inside(draw([scoring_of(["a b"], [2], (5,)).score("short", ["a b"])]))  # nowhere
 
 
 def test_the_interval_leaves_out_a_fortieth_of_the_resamples_at_either_end() -> None:

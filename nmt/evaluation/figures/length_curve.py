@@ -114,7 +114,7 @@ def _ceiling(systems: Sequence[SystemScores], solid: Solid) -> float:
     points = [row.bleu for system in systems for row in system.rows]
     intervals = [row.bleu_high for system in systems for row, drawn in zip(system.rows, solid, strict=True) if drawn]
     seeds = [value for system in systems for seed in system.seeds for value in seed]
-    return max(min(float(np.nanmax([*points, *intervals, *seeds], initial=0)) * 1.06, ROOM_FOR_A_MARKER), 1.0)
+    return max(min(float(np.nanmax([0.0, *points, *intervals, *seeds])) * 1.06, ROOM_FOR_A_MARKER), 1.0)
 
 
 # --- an axis of lengths in bins, for every figure by length -----------------------------------------------------------
