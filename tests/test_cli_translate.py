@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -258,3 +259,14 @@ def test_attention_plot_is_bounded(translate: Translate, tmp_path: Path, monkeyp
     code, _, err = translate("", "--input", str(text), "--pictures", str(tmp_path))
     assert code == 0 and "warning: --pictures draws lines 1 to 2; others are left out" in err
     assert sorted(path.name for path in tmp_path.glob("*.png")) == ["line-001.png", "line-002.png"]
+
+
+def test_a_line_is_written_after_its_picture(
+    translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a command that is stopped while it draws, and repeated, leaves out none."""
+    (tmp_path / "text").write_text("ab\n")
+    monkeypatch.setattr("nmt.cli.translate.draw", Mock(side_effect=KeyboardInterrupt))
+    files = ("--input", str(tmp_path / "text"), "--output", str(tmp_path / "output"), "--pictures", str(tmp_path))
+    assert translate("", *files)[0] == 130
+    assert (tmp_path / "output.partial").read_text() == ""

@@ -142,10 +142,10 @@ def translate(
         read = islice(with_prompt(lines) if typed else lines, done, None)
         translations = translate_marked(watched, read, name, done + 1, protection) if markup else watched(read)
         for number, translation in enumerate(translations, done + 1):
+            if pictures:  # first, because only lines without output are translated again
+                draw(translation, number, Path(pictures), config.data)
             hypotheses = [*translation.hypotheses, *[MISSING] * (n_best - len(translation.hypotheses))]
             write_rows(outputs, *((translation, hypothesis) for hypothesis in hypotheses))
-            if pictures:
-                draw(translation, number, Path(pictures), config.data)
 
 
 main = Command(translate)
