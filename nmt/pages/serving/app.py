@@ -79,7 +79,7 @@ async def _body(request: HttpRequest, limits: Limits) -> bytes:
             async for part in request.stream():
                 body += part
                 if len(body) > limits.body:
-                    raise Refused(413, f"the body is larger than {limits.body:,} bytes; send fewer lines at a time")
+                    raise Refused(413, f"the body is larger than {limits.body:,} bytes; send less text at a time")
     except TimeoutError:
         raise Refused(408, f"the body did not arrive within {limits.arrival:g} seconds; send it at once") from None
     return bytes(body)
