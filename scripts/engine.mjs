@@ -37,10 +37,10 @@ const answers = {
     return lines.map((line) => tokenizer.encode(line)).map((ids) => ({ ids, text: tokenizer.decode(ids) }));
   },
   /** Translations; `clamp`: weights that take the place of the network's own, by step. */
-  translate: async ({ folder, lines, beam, clamp }) => {
+  translate: async ({ folder, lines, beam, clamp, prefix }) => {
     const translator = await Translator.load(folder);
     const weights = clamp && ((step) => clamp[step]);
-    return lines.map((line) => translator.translate(line, { beam, weights, candidates: 3 }));
+    return lines.map((line) => translator.translate(line, { beam, weights, candidates: 3, prefix }));
   },
   /** Translations, and seconds of processor time for all but the first lines, which warm up the compiler. */
   measure: async ({ folder, lines, beam, warm }) => {

@@ -251,7 +251,7 @@ def test_any_text_has_the_translation_of_the_run(run: Path, tmp_path: Path) -> N
     assert [each["cut"] for each in found] == [False, False, True, False, False, False]
 
 
-def test_clamped_weights_take_the_place_of_the_networks_own(run: Path, tmp_path: Path) -> None:
+def test_weights_and_the_beginning_may_be_given(run: Path, tmp_path: Path) -> None:
     export_web(run, tmp_path)
     line = LINES[:1]
     (free,) = ask("translate", folder=str(tmp_path), lines=line, beam=1)
@@ -261,6 +261,9 @@ def test_clamped_weights_take_the_place_of_the_networks_own(run: Path, tmp_path:
     last = [[0.0] * (len(free["sourcePieces"]) - 1) + [1.0]] * 20
     (other,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, clamp=last)
     assert other["logProb"] != free["logProb"]
+    begun = [free["pieces"][0], "</s>"]
+    (ended,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, prefix=begun)
+    assert ended["pieces"] == begun
 
 
 def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) -> None:

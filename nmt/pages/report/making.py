@@ -47,11 +47,14 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     scoring, bins = collected.scoring, collected.scoring.bins
     bleu = np.stack([bleu_of_statistics(each.scores.statistics[0], effective_order=True) for each in measured])
     failing = np.any([each.failing.any(axis=1) for each in measured], axis=0)
-    shown, selection = choose(sentences, scoring.lengths, [each.members for each in bins.values()], bleu, failing)
+    lengths = scoring.lengths * np.all([[each.pieces != [] for each in one.translations] for one in measured], axis=0)
+    shown, selection = choose(sentences, lengths, [each.members for each in bins.values()], bleu, failing)
     readings: list[list[Reading]] = []
     engines: dict[str, dict[str, bytes] | str] = {}
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(shown):,} sentences")
+        if system.config.data.rough:
+            say(f"{system.name}: data.rough: the page reads text in capitals as it is, and not as small letters")
         run = load_run(system.run.path, device)  # one at a time is in memory
         counting = counted(shown, f"{system.name}: reading", len(shown), "sentences")
         readings.append([read(run, one, each, collected, device) for each in counting])

@@ -99,7 +99,7 @@ def choose(
 
     Args:
         count: all sentences if there are no more.
-        lengths: of each source, (N,); a blank source is left out.
+        lengths: of each source, (N,); a blank source, of length 0, is left out.
         bins: the sentences of each bin of length.
         bleu: of each translation of each system, (systems, N).
         failing: whether any system fails, (N,).

@@ -259,6 +259,7 @@ export function livePanel(report, go) {
     }
     if (document.activeElement !== begin)
       begin.value = request.wanted.prefix
+        .filter((piece) => piece !== "</s>")
         .map((piece) => piece.replaceAll("▁", " "))
         .join("")
         .trim();

@@ -149,7 +149,9 @@ export class Translator {
       noRepeat: decoding.no_repeat_ngram,
     };
     const start = this.network.start(reordered([...ids, this.source.eos]));
-    const forced = prefix.map((piece) => this.target.ids.get(piece) ?? this.target.unknown);
+    const forced = prefix.map((piece) =>
+      piece === pieces[limits.eos] ? limits.eos : (this.target.ids.get(piece) ?? this.target.unknown),
+    );
     const found = search(step, start, limits, { beam, lengthPenalty, watch, prefix: forced });
     const steps = path(found);
     const tokens = steps.map(({ token }) => token);
