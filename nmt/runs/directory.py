@@ -177,7 +177,7 @@ WITHOUT_EFFECT = (
 )
 """Dotted keys, or sections of them, that change no number of training but by rounding: another device, number of
 threads or translation batch changes the order of additions. The other keys of ``decoding`` also affect validation,
-whose BLEU decides which checkpoint is best."""
+whose score decides which checkpoint is best, as ``evaluation.gold`` does if that score is the alignment error rate."""
 LENGTH = ("training.updates", "training.accumulation", "training.validation.patience")
 """Those that a longer run, or one of another number of processes, may change."""
 DROPOUT = ("model.dropout", "model.encoder.dropout", "model.decoder.dropout")
@@ -230,6 +230,8 @@ def refuse_other_config(
     run: RunDirectory, config: Config, allowed: Iterable[str] = (*WITHOUT_EFFECT, *LENGTH, *COURSE)
 ) -> None:
     """Raise ConfigError that lists in which keys, but those ``allowed``, a configuration differs from that of a run."""
+    if config.training.validation.metric == "aer":
+        allowed = [*{*allowed} - {"evaluation"}, "evaluation.bins", "evaluation.bootstrap"]
     if changed := differences(read_manifest(run), config, allowed):
         raise ConfigError(
             *changed,

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from nmt.cli.train import main
+from nmt.config import load_run_config
+from nmt.errors import ConfigError
+from nmt.runs.directory import RunDirectory, refuse_other_config
 from tests.comparison import reseal, snapshot
 from tests.small_run import metrics
 from tests.test_experiments import replaced
@@ -62,6 +65,15 @@ def test_another_configuration_is_refused(train: Train, run: Path) -> None:
         [*_, line] = refused(train("--output", run, "--resume", *settings("training.updates=1"), *more))
         assert line.startswith("training.updates: 1, but the run has already made 2; ")
     assert snapshot(run) == before
+
+
+def test_the_links_that_choose_the_best_checkpoint_stay(run: Path) -> None:
+    aligned = ["training.validation.metric=aer", "evaluation.gold={source: a, target: b, links: c}"]
+    before = load_run_config(run, aligned).model_dump(mode="json")
+    (run / "manifest.json").write_text(json.dumps({"config": before, "changes": []}))
+    refuse_other_config(RunDirectory(run), load_run_config(run, [*aligned, "evaluation.bins=[7]"]))
+    with pytest.raises(ConfigError, match=r"^evaluation.gold.first was 0 and is now 1"):
+        refuse_other_config(RunDirectory(run), load_run_config(run, [*aligned, "evaluation.gold.first=1"]))
 
 
 def test_a_run_knows_its_own_configuration(train: Train, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
