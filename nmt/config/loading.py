@@ -48,7 +48,7 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         try:
             config = Config.model_validate(data)
         except ValidationError as error:
-            found = [explain(detail) for detail in error.errors(include_url=False)]
+            found = explain(error)
         else:
             found = list(config.contradictions())
             if not found:
@@ -121,6 +121,7 @@ def _apply(data: dict[str, Any], override: str) -> None:
         if not isinstance(data[part], dict):
             outer = ".".join(parts[:depth])
             raise ConfigError(f"--set {override}: {outer} is {show(data[part])}, not a section; set {outer} as a whole")
+        data[part] = dict(data[part])  # a copy: by an alias of YAML, another key may have the same section
         data = data[part]
     data[parts[-1]] = value
 

@@ -36,6 +36,12 @@ def test_overrides_replace_values_and_sections_in_their_order(tmp_path: Path) ->
     assert config.output == "runs/a=b"
 
 
+def test_an_override_leaves_other_uses_of_an_alias(tmp_path: Path) -> None:
+    text = MINIMAL.replace("model:", "model:\n  encoder: &recurrent {hidden: 8, layers: 2}\n  decoder: *recurrent")
+    model = load(tmp_path, text, "model.decoder.layers=1").model.model_dump()
+    assert (model["encoder"]["layers"], model["decoder"]["layers"]) == (2, 1)
+
+
 def test_a_section_needs_no_more_than_what_differs(tmp_path: Path) -> None:
     """A type alone keeps keys that the new variant knows; a word is a type with its defaults; no type is the usual."""
     model = load(tmp_path, MINIMAL, "model.attention.type=luong", "model.attention.score.type=concat").model
