@@ -60,6 +60,7 @@ def plan_of(path: Path, *settings: str) -> Plan:
         ({"systems": {"a/b": {}}}, "systems: 'a/b' "),
         ({"systems": {"tests": {}}}, "systems: 'tests' "),
         ({"tests": {"t": {"source": "a"}}}, "tests.t.reference: missing"),
+        ({"bins": [10]}, "bins: unknown key; there is tests.NAME.bins"),
         (
             {"tests": {"t": {"source": "a", "reference": "b", "draw": ["curv"]}}},
             "tests.t.draw[0]: 'curv' is not one of curve, diagnosis; nearest: curve",
@@ -74,15 +75,16 @@ def test_what_is_wrong_with_an_experiment(sections: dict[str, Any], problem: str
 
 def test_what_is_wrong_with_systems_is_reported_with_the_system_and_with_the_base_once(tmp_path: Path) -> None:
     typing = {"training.upd": 5, "traning.updates": 3}
-    systems = {"type-alone": {"model.attention.type": "none"}, "typing": typing, "fine": {}}
-    path = write_experiment(tmp_path, systems)
-    *others, two, three = problems_of(ConfigError, plan_of, path)
+    systems = {"type-alone": {"model.attention.type": "none"}, "typing": typing, "seeded": {"seed": 5}, "fine": {}}
+    path = write_experiment(tmp_path, systems, seeds=[1])
+    *others, two, three, four = problems_of(ConfigError, plan_of, path)
     assert others[0].startswith(f"{path}: systems.type-alone: model.attention.")
     for one in others:
         assert one.startswith(f"{path}: systems.type-alone: model.attention.")
         assert one.endswith("""to replace the whole section: 'model.attention: {type: "none"}'""")
     assert two == f"{path}: systems.typing: training.upd: unknown key; nearest: updates"
     assert three == f"{path}: systems.typing: traning: unknown key; nearest: training"
+    assert four == f"{path}: systems.seeded: seed: the experiment decides it; leave it out"
     (tmp_path / "base.yaml").write_text("sead: 1\n")
     problems = problems_of(ConfigError, plan_of, path)
     assert f"{tmp_path / 'base.yaml'}: sead: unknown key; nearest: seed" in problems

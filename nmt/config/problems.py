@@ -5,7 +5,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from pydantic import Tag
+from pydantic import Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from nmt.config.schema import Choice, Config, Problem, Section
@@ -22,6 +22,7 @@ WANTED = {
     "bool_type": "true or false",
     "string_type": "text",
     **dict.fromkeys(("string_too_short", "too_short"), "not empty"),
+    "too_long": "a list of {max_length}",
     "dict_type": "a section",
     "model_type": "a JSON object",
     "json_invalid": "JSON ({error})",
@@ -74,25 +75,26 @@ def keys_by_name(root: type[Section] = Config) -> Mapping[str, Sequence[str]]:
 def _keys(section: type[Section], prefix: str) -> Iterator[str]:
     for name in section.model_fields:
         yield f"{prefix}{name}"
-        for variant in variants_of(annotation_of(section, name)).values():
-            yield from _keys(variant, f"{prefix}{name}.")
+        annotation = annotation_of(section, name)
+        inner = f"{prefix}{name}.NAME." if _values_of(annotation) else f"{prefix}{name}."
+        for variant in variants_of(annotation).values():
+            yield from _keys(variant, inner)
 
 
 def choices(annotation: Any) -> Sequence[str]:
     """The words that a type allows; none for a type that is not a choice of words."""
-    bare = _bare(annotation)
-    return get_args(bare) if get_origin(bare) is Literal else ()
+    return next((get_args(member) for member in _members(annotation) if get_origin(member) is Literal), ())
 
 
 def _values_of(annotation: Any) -> Any:
     """The type of the values of a mapping, which may be null; None for another type."""
-    bare = _bare(annotation)
-    members = get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
-    return next((get_args(member)[1] for member in members if get_origin(member) is dict), None)
+    return next((get_args(member)[1] for member in _members(annotation) if get_origin(member) is dict), None)
 
 
-def _bare(annotation: Any) -> Any:
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+def _members(annotation: Any) -> Sequence[Any]:
+    """The types of a union, or the type alone."""
+    bare = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return get_args(bare) if get_origin(bare) in (Union, UnionType) else (bare,)
 
 
 # --- where an error is ------------------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ def find(location: Sequence[str | int], root: type[Section] = Config) -> Place:
         if values := _values_of(annotation):
             key, annotation = f"{key}.{part}", values
         elif isinstance(part, int):
-            key, annotation = f"{key}[{part}]", get_args(_bare(annotation))[0]
+            key, annotation = f"{key}[{part}]", get_args(_members(annotation)[0])[0]
         elif len(chosen) > 1 and part in chosen:
             chosen = {part: chosen[part]}
             continue
@@ -136,8 +138,14 @@ def find(location: Sequence[str | int], root: type[Section] = Config) -> Place:
 # --- explanations -----------------------------------------------------------------------------------------------------
 
 
-def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
-    """Explain one error of a pydantic ValidationError of the schema, or of another ``root``."""
+def explain(error: ValidationError, root: type[Section] = Config) -> list[Problem]:
+    """Explain what pydantic finds wrong with the schema, or with another ``root``."""
+    found = error.errors(include_url=False)
+    # a list is not too short: pydantic counts the right entries only
+    return [_explain(each, root) for each in found if each["type"] != "too_short" or not each["input"]]
+
+
+def _explain(error: ErrorDetails, root: type[Section]) -> Problem:
     place = find(error["loc"], root)
     kind, found = error["type"], error["input"]
     if kind == "extra_forbidden":
@@ -153,7 +161,7 @@ def explain(error: ErrorDetails, root: type[Section] = Config) -> Problem:
         return Problem(place.key, f"missing; must be one of {', '.join(words)}" if words else "missing")
     if words:
         hints = nearest(found, words) if isinstance(found, str) else []
-        if kind == "union_tag_invalid":
+        if any(getattr(each, "registry", None) for each in get_args(place.annotation)):
             hints.append("a part of your own is known where its module has been imported: NMT_IMPORT=MODULE")
         return Problem(place.key, "; ".join([f"{show(found)} is not one of {', '.join(words)}", *hints]))
     if variants := variants_of(place.annotation):

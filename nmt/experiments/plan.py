@@ -105,8 +105,7 @@ def load_experiment(path: str | Path, **changes: str | int | None) -> Experiment
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
-        found = [explain(detail, Experiment) for detail in error.errors(include_url=False)]
-        raise ConfigError(*(one_line(f"{path}: {problem}") for problem in found)) from None
+        raise ConfigError(*(one_line(f"{path}: {problem}") for problem in explain(error, Experiment))) from None
 
 
 # --- its runs ---------------------------------------------------------------------------------------------------------
@@ -192,6 +191,8 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -
     load_config(experiment.base)  # problems of the base are not reported once for each system
     base, runs, problems = load_config(experiment.base, settings), list[Run](), list[str]()
     for system, differences in experiment.systems.items():
+        decided = differences.keys() & {"output", *(["seed"] if experiment.seeds else [])}
+        problems += [f"{file}: systems.{system}: {key}: the experiment decides it; leave it out" for key in decided]
         changes = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in differences.items()]
         for seed in experiment.seeds or (None,):
             path = Path(experiment.output) / system / ("" if seed is None else f"seed-{seed}")

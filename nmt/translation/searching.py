@@ -59,8 +59,7 @@ class SearchOptions(Decoding):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            problems = [explain(each, SearchOptions) for each in error.errors(include_url=False)]
-            raise ConfigError(*(f"decoding.{each}" for each in problems)) from None
+            raise ConfigError(*(f"decoding.{each}" for each in explain(error, SearchOptions))) from None
         ConfigError.raise_if_any([*map(str, self.contradictions()), *self._of_call()])
 
     def _of_call(self) -> Iterator[str]:

@@ -29,6 +29,7 @@ from tests.config.configurations import MINIMAL, load, problems
         ("model.attention={type:luong}", "model.attention.type", "missing; must be one of bahdanau"),
         ("model.attention={type: luong, score: [dot]}", "model.attention.score", "one of the kinds additive"),
         ("precision=on", "precision", "'on' is not one of auto, fp32, bf16"),
+        ("evaluation.bleu_tokenizer=ja", "evaluation.bleu_tokenizer", "'ja' is not one of 13a, zh, ja-mecab"),
         # values
         ("data.rough.upper=1.5", "data.rough.upper", "found 1.5; must be"),
         ("model.dropout=true", "model.dropout", "found true; must be a section"),
@@ -41,8 +42,10 @@ from tests.config.configurations import MINIMAL, load, problems
         ("data.source_language=''", "data.source_language", "found ''; must be not empty"),
         ("data.test=test.en", "data.test", "one of the kinds source, tsv, jsonl, hub"),
         ("evaluation.bins=[5, x]", "evaluation.bins[1]", "found 'x'; must be a whole number"),
+        ("evaluation.bins=[0]", "evaluation.bins[0]", "found 0; must be at least 1"),
+        ("evaluation.bins=[]", "evaluation.bins", "found a list of 0; must be not empty"),
         ("evaluation.bins=[5, 5]", "evaluation.bins", "ascending order"),
-        ("training.optimizer={type: adam, betas: [0, 0, 0]}", "training.optimizer.betas", "found a list of 3"),
+        ("training.optimizer={type: adam, betas: [0, 0, 0]}", "training.optimizer.betas", "must be a list of 2"),
         # overrides that cannot be made
         ("a..b=1", "must be KEY=VALUE, as in training.updates=1000", ""),
         ("seed=[1", "line 1, column 3", "not YAML: expected ',' or ']'"),
@@ -67,6 +70,12 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     found = problems(tmp_path, f"{text}sead: 3\n", "decoding.beam_size=0")
     for problem, beginning in zip(found, beginnings, strict=True):
         assert problem.startswith(beginning)
+
+
+@pytest.mark.parametrize(("key", "own"), [("training.schedule.type", True), ("tokenizer.type", False)])
+def test_parts_of_ones_own_are_suggested_where_they_are_possible(tmp_path: Path, key: str, own: bool) -> None:
+    [problem] = problems(tmp_path, MINIMAL, f"{key}=mine")
+    assert f"{key}: 'mine' is not one of " in problem and ("NMT_IMPORT" in problem) == own
 
 
 def test_a_type_that_does_not_know_the_other_keys_says_how_to_replace_the_section(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def parse(body: bytes, limits: Limits) -> Request:
     try:
         request = Request.model_validate_json(body)
     except ValidationError as error:
-        problems = [explain(each, Request) for each in error.errors(include_url=False)]
+        problems = explain(error, Request)
         found = "; ".join(f"{problem.key[:60] or 'the body'}: {problem.text[:200]}" for problem in problems[:3])
         raise Refused(400, f"{found}; send {LIKE}") from None
     if len(request.text) > limits.lines:
