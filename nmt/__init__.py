@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # as _HOMES has it
+if TYPE_CHECKING:  # as _PUBLIC has it
     from nmt.config import Config as Config
     from nmt.config import load_config as load_config
     from nmt.errors import NmtError as NmtError
@@ -33,21 +33,18 @@ __version__ = "0.1.0"
 for _limit in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     os.environ.setdefault(_limit, "16")
 
-_HOMES = {
-    "Config": "nmt.config",
-    "LengthCurve": "nmt.experiments.length_curve",
-    "NmtError": "nmt.errors",
-    "NmtWarning": "nmt.errors",
-    "Sampling": "nmt.search.greedy",
-    "SystemScores": "nmt.evaluation.by_length",
-    "TranslatedHypothesis": "nmt.translation.results",
-    "Translation": "nmt.translation.results",
-    "Translator": "nmt.translation.translator",
-    "evaluate": "nmt.experiments.evaluation",
-    "length_curve": "nmt.experiments.length_curve",
-    "load_config": "nmt.config",
-    "train": "nmt.training.train",
+_PUBLIC = {
+    "nmt.config": ("Config", "load_config"),
+    "nmt.errors": ("NmtError", "NmtWarning"),
+    "nmt.evaluation.by_length": ("SystemScores",),
+    "nmt.experiments.evaluation": ("evaluate",),
+    "nmt.experiments.length_curve": ("LengthCurve", "length_curve"),
+    "nmt.search.greedy": ("Sampling",),
+    "nmt.training.train": ("train",),
+    "nmt.translation.results": ("TranslatedHypothesis", "Translation"),
+    "nmt.translation.translator": ("Translator",),
 }
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names}
 """The module of each public name that is not defined here."""
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 

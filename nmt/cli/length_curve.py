@@ -6,6 +6,7 @@ from nmt.cli.command import Command
 from nmt.cli.options import Bins, Device, InputFile, Lengths, NamedFile, Precision, RunOrFile, Value
 from nmt.cli.terminal import say
 from nmt.config.schema import BleuTokenizer
+from nmt.errors import ConfigError
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import ENDINGS
 from nmt.evaluation.figures.files import KINDS, make_folder, stem_of
@@ -54,8 +55,8 @@ def length_curve(
     """
     systems = Systems(system, source, reference, hypotheses or (), device, precision, decoding, say)
     make_folder(output)  # errors must come before the slow part
-    if why:
-        systems.refuse_files()
+    if why and (files := [entry.name for entry in systems.entries if entry.config is None]):
+        raise ConfigError(*(f"{name}: is a file of translations; only a run has a diagnosis" for name in files))
     scoring = systems.scoring(bins, bleu_tokenizer)
     if len(scoring.bins) == 1:
         found = f"{scoring.lengths.min()} to {scoring.lengths.max()} {scoring.source_unit}"

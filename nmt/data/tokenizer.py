@@ -1,7 +1,4 @@
-"""SentencePiece (Kudo & Richardson 2018): text to pieces and back; learning from an even sample of the training set.
-
-Ids are read from the model, never assumed.
-"""
+"""SentencePiece (Kudo & Richardson 2018): text to pieces and back; learning from an even sample of the training set."""
 
 import hashlib
 import io

@@ -112,11 +112,6 @@ class Systems:
                 rule = "runs that share a name must differ in their seed, and else at most in length and precision"
                 raise ConfigError(f"{entry.name}: {found}; {rule}")
 
-    def refuse_files(self) -> None:
-        """Raise ConfigError for systems that are no runs."""
-        if files := [entry.name for entry in self.entries if entry.config is None]:
-            raise ConfigError(*(f"{name}: is a file of translations; only a run has a diagnosis" for name in files))
-
     def scoring(self, edges: Sequence[int] = (), tokenizer: BleuTokenizer | None = None) -> Scoring:
         """Choose how the systems are scored, as :func:`~nmt.evaluation.by_length.scoring` does."""
         runs = {f"{entry.name}={entry.system}": entry.config for entry in self.entries if entry.config is not None}

@@ -132,8 +132,6 @@ class PredictiveScope(Section):
     """Divide the weights by their sum; false: as in the paper."""
 
 
-AnyScope = Annotated[GlobalScope | MonotonicScope | PredictiveScope, Choice("global")]
-
 # --- hard attention ---------------------------------------------------------------------------------------------------
 
 
@@ -161,8 +159,6 @@ class Reinforce(Section):
     """Weight of the reward in the objective."""
 
 
-AnyEstimator = Annotated[ExactMarginal | Gumbel | Reinforce, Choice()]
-
 # --- attention --------------------------------------------------------------------------------------------------------
 
 
@@ -184,9 +180,9 @@ class ScoredAttention(Attention):
     score: Score
     heads: Annotated[int, Field(ge=1, le=64)] = 1
     """Attentions side by side."""
-    scope: AnyScope = GlobalScope()
+    scope: Annotated[GlobalScope | MonotonicScope | PredictiveScope, Choice("global")] = GlobalScope()
     """Source positions that can have weight."""
-    hard: AnyEstimator | None = None
+    hard: Annotated[ExactMarginal | Gumbel | Reinforce, Choice()] | None = None
     """Estimator of hard attention; null: soft attention."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:

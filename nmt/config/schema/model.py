@@ -43,16 +43,14 @@ class PaperInitialization(Section):
 
 
 AnyInitialization = Annotated[XavierInitialization | UniformInitialization | PaperInitialization, Choice("xavier")]
-AnyEncoder = Annotated[Encoder, Choice("gru", ENCODERS)]
-AnyDecoder = Annotated[Decoder, Choice("gru", DECODERS)]
 
 
 class Model(Network):
     """Network."""
 
     attention: AnyAttention
-    encoder: AnyEncoder = GruEncoder()
-    decoder: AnyDecoder = GruDecoder()
+    encoder: Annotated[Encoder, Choice("gru", ENCODERS)] = GruEncoder()
+    decoder: Annotated[Decoder, Choice("gru", DECODERS)] = GruDecoder()
     dropout: Dropout = Dropout()
     initialization: AnyInitialization = XavierInitialization()
 

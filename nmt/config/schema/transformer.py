@@ -23,9 +23,6 @@ class RelativePositions(Section):
     """Largest distance with a vector of its own."""
 
 
-AnyPositions = Annotated[SinusoidalPositions | RelativePositions, Choice("sinusoidal")]
-
-
 class Transformer(Part):
     """Options that the Transformer's encoder and decoder share (Vaswani et al. 2017)."""
 
@@ -40,7 +37,7 @@ class Transformer(Part):
     """Inner units of the feed-forward network."""
     norm: Literal["pre", "post"] = "pre"
     """Layer normalization before a sublayer, or after it as in the paper."""
-    positions: AnyPositions = SinusoidalPositions()
+    positions: Annotated[SinusoidalPositions | RelativePositions, Choice("sinusoidal")] = SinusoidalPositions()
     dropout: Fraction = 0.1
     """Probability that a unit of a sublayer's output is dropped."""
 
