@@ -36,7 +36,7 @@ const answers = {
     const tokenizer = new Tokenizer(bytes(model));
     return lines.map((line) => tokenizer.encode(line)).map((ids) => ({ ids, text: tokenizer.decode(ids) }));
   },
-  /** Translations; `clamp`: weights that take the place of the network's own, by step. */
+  /** Translations; `clamp`: weights instead of the network's own, by step; `prefix`: pieces that they begin with. */
   translate: async ({ folder, lines, beam, clamp, prefix }) => {
     const translator = await Translator.load(folder);
     const weights = clamp && ((step) => clamp[step]);

@@ -123,11 +123,8 @@ def metrics(run: Path, split: str | None = None) -> list[dict[str, Any]]:
 
 def pickles(folder: Path) -> list[Path]:
     """Files that begin like a pickle of protocol 2 or later, or like PyTorch's archive of pickles."""
-
-    def is_pickle(content: bytes) -> bool:
-        return content[:4] == b"PK\x03\x04" or (content[:1] == b"\x80" and content[1:2] in b"\x02\x03\x04\x05")
-
-    return [path for path in folder.rglob("*") if path.is_file() and is_pickle(path.read_bytes())]
+    beginnings = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+    return [path for path in folder.rglob("*") if path.is_file() and path.read_bytes().startswith(beginnings)]
 
 
 def train_whole_and_in_parts(configuration: Config, folder: Path, stop_after: int = 3) -> Config:

@@ -261,9 +261,7 @@ def test_attention_plot_is_bounded(translate: Translate, tmp_path: Path, monkeyp
     assert sorted(path.name for path in tmp_path.glob("*.png")) == ["line-001.png", "line-002.png"]
 
 
-def test_a_line_is_written_after_its_picture(
-    translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_wait_for_their_pictures(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a command that is stopped while it draws, and repeated, leaves out none."""
     (tmp_path / "text").write_text("ab\n")
     monkeypatch.setattr("nmt.cli.translate.draw", Mock(side_effect=KeyboardInterrupt))

@@ -87,9 +87,6 @@ def test_runs_are_loaded_together(tmp_path: Path) -> None:
     found, of_both, of_twice = (list(each.stream(LINES, BEAM)) for each in (alone, both, twice))
     assert [each.text for each in of_both] != [each.text for each in found] == [each.text for each in of_twice]
     assert [each.score for each in of_twice] == pytest.approx([each.score for each in found], rel=1e-6)
-
-
-def test_there_must_be_a_run() -> None:
     with pytest.raises(ConfigError, match="no run to load"):
         Translator.load([])
 

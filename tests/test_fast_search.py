@@ -45,7 +45,7 @@ def test_a_word_is_read_alike_before_and_after_its_layer_becomes_a_table(kind: s
 
 @pytest.mark.parametrize("attention", VARIANTS)
 def test_a_network_is_made_fast_where_it_is(attention: str) -> None:
-    """PyTorch refuses a device that differs, as a GPU would."""
+    """On the meta device PyTorch refuses to mix devices, as on a GPU."""
     search(small_model(attention).float().to("meta"), torch.float32)
 
 

@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ import try_package
 from aligner import align
 from benchmarks.cost import Cost, cost
 from nmt import __version__
+from nmt.config.schema import FileCorpus
 from nmt.data.corpus import Pair
 from nmt.errors import DataError
 from nmt.experiments.plan import load_experiment
@@ -255,6 +258,15 @@ def test_the_error_over_sentences_is_that_of_the_paired_mean() -> None:
 )
 def test_the_verdict_is_that_of_the_interval(low: float, high: float, expected: str) -> None:
     assert verdict(Gain((low + high) / 2, low, high), margin=1.0) == expected
+
+
+def test_rare_words_are_compared_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train").write_text("le chat\n" * 21 + "un loup\n")
+    data = SimpleNamespace(train=FileCorpus(source="unread", target=str(tmp_path / "train")))
+    plan: Any = SimpleNamespace(runs=[SimpleNamespace(config=SimpleNamespace(data=data))])
+    monkeypatch.setattr("textbook_scores.with_references", lambda *_: [("un chat, le loup", "le le chat, un loup")])
+    found = SCORES["recall_rare"].statistics(plan, plan.runs[0], {})
+    assert found.tolist() == [[2, 2, 2, 3]] and SCORES["recall_rare"].value(found.sum(0)) == pytest.approx(100 / 3)
 
 
 def test_the_aligner_links_words_that_occur_together() -> None:

@@ -50,7 +50,7 @@ def serve(
     limits = Limits(
         characters=max_characters,
         shown=max(max_characters, Limits.shown),
-        body=max(Limits.body, 12 * max_characters),  # JSON may write an emoji as 12 bytes
+        body=Limits.body + 12 * max_characters,  # JSON may write an emoji as 12 bytes
         seconds=time_limit,
     )
     # wrong options are errors now, and the first request finds all warm

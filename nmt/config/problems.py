@@ -141,8 +141,9 @@ def find(location: Sequence[str | int], root: type[Section] = Config) -> Place:
 def explain(error: ValidationError, root: type[Section] = Config) -> list[Problem]:
     """Explain what pydantic finds wrong with the schema, or with another ``root``."""
     found = error.errors(include_url=False)
-    # a list is not too short: pydantic counts the right entries only
-    return [_explain(each, root) for each in found if each["type"] != "too_short" or not each["input"]]
+    # pydantic counts only valid entries, so a list with a wrong one also seems too short
+    few = [each for each in found if each["type"] == "too_short" and len(each["input"]) >= each["ctx"]["min_length"]]
+    return [_explain(each, root) for each in found if each not in few]
 
 
 def _explain(error: ErrorDetails, root: type[Section]) -> Problem:

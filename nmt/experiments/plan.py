@@ -191,7 +191,7 @@ def make_plan(experiment: Experiment, file: str, settings: Sequence[str] = ()) -
     load_config(experiment.base)  # problems of the base are not reported once for each system
     base, runs, problems = load_config(experiment.base, settings), list[Run](), list[str]()
     for system, differences in experiment.systems.items():
-        decided = differences.keys() & {"output", *(["seed"] if experiment.seeds else [])}
+        decided = [key for key in ("output", *(["seed"] if experiment.seeds else [])) if key in differences]
         problems += [f"{file}: systems.{system}: {key}: the experiment decides it; leave it out" for key in decided]
         changes = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in differences.items()]
         for seed in experiment.seeds or (None,):

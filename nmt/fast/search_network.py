@@ -195,7 +195,7 @@ def _exp(x: Tensor) -> Tensor:
 
 
 def joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Two layers that share their input as one, where the first is: an SSRU's empty weight is always on the CPU."""
+    """Join two layers that share their input, on the device of the first: an SSRU's empty weight is on the CPU."""
     return torch.cat((one[0], other[0].to(one[0]))), torch.cat((one[1], other[1].to(one[1])))
 
 

@@ -173,11 +173,11 @@ WITHOUT_EFFECT = (
     "training.validation.samples",
     "decoding.beam_size",
     "decoding.batch_tokens",
-    "evaluation",
+    *("evaluation.bleu_tokenizer", "evaluation.bins", "evaluation.bootstrap", "evaluation.gold"),
 )
 """Dotted keys, or sections of them, that change no number of training but by rounding: another device, number of
 threads or translation batch changes the order of additions. The other keys of ``decoding`` also affect validation,
-whose score decides which checkpoint is best, as ``evaluation.gold`` does if that score is the alignment error rate."""
+whose score decides which checkpoint is best; so does ``evaluation.gold`` if this score is the alignment error rate."""
 LENGTH = ("training.updates", "training.accumulation", "training.validation.patience")
 """Those that a longer run, or one of another number of processes, may change."""
 DROPOUT = ("model.dropout", "model.encoder.dropout", "model.decoder.dropout")
@@ -230,8 +230,8 @@ def refuse_other_config(
     run: RunDirectory, config: Config, allowed: Iterable[str] = (*WITHOUT_EFFECT, *LENGTH, *COURSE)
 ) -> None:
     """Raise ConfigError that lists in which keys, but those ``allowed``, a configuration differs from that of a run."""
-    if config.training.validation.metric == "aer":
-        allowed = [*{*allowed} - {"evaluation"}, "evaluation.bins", "evaluation.bootstrap"]
+    if config.training.validation.metric == "aer":  # its links choose the best checkpoint
+        allowed = {*allowed} - {"evaluation.gold"}
     if changed := differences(read_manifest(run), config, allowed):
         raise ConfigError(
             *changed,

@@ -53,13 +53,13 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     engines: dict[str, dict[str, bytes] | str] = {}
     for system, one in zip(systems, measured, strict=True):
         say(f"{system.name}: reading {len(shown):,} sentences")
-        if system.config.data.rough:
-            say(f"{system.name}: data.rough: the page reads text in capitals as it is, and not as small letters")
         run = load_run(system.run.path, device)  # one at a time is in memory
         counting = counted(shown, f"{system.name}: reading", len(shown), "sentences")
         readings.append([read(run, one, each, collected, device) for each in counting])
         try:
             engines[system.name] = exported(run, one.translations)
+            if system.config.data.rough:
+                say(f"{system.name}: data.rough: the page translates text in capitals as it is, not as small letters")
         except ConfigError as error:
             engines[system.name] = "; ".join(error.problems)
     settings = differing_settings([system.config for system in systems])

@@ -92,8 +92,7 @@ def parse(body: bytes, limits: Limits) -> Request:
     try:
         request = Request.model_validate_json(body)
     except ValidationError as error:
-        problems = explain(error, Request)
-        found = "; ".join(f"{problem.key[:60] or 'the body'}: {problem.text[:200]}" for problem in problems[:3])
+        found = "; ".join(f"{each.key[:60] or 'the body'}: {each.text[:200]}" for each in explain(error, Request)[:3])
         raise Refused(400, f"{found}; send {LIKE}") from None
     if len(request.text) > limits.lines:
         raise Refused(413, f"text: {len(request.text):,} lines; send at most {limits.lines:,} at a time")

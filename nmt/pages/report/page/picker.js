@@ -95,7 +95,7 @@ export function sentencePicker(sentences, choose, lang) {
       input.value = "";
       return close();
     }
-    if (event.key === "Enter") return list.hidden ? undefined : take(Math.max(active, 0));
+    if (event.key === "Enter") return list.hidden || !matches.length ? undefined : take(Math.max(active, 0));
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return undefined;
     event.preventDefault();
     if (list.hidden) open();
