@@ -12,8 +12,8 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -262,8 +262,8 @@ def test_the_verdict_is_that_of_the_interval(low: float, high: float, expected: 
 
 def test_rare_words_are_compared_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train").write_text("le chat\n" * 21 + "un loup\n")
-    data = SimpleNamespace(train=FileCorpus(source="unread", target=str(tmp_path / "train")))
-    plan: Any = SimpleNamespace(runs=[SimpleNamespace(config=SimpleNamespace(data=data))])
+    plan: Any = MagicMock()
+    plan.runs[0].config.data.train = FileCorpus(source="unread", target=str(tmp_path / "train"))
     monkeypatch.setattr("textbook_scores.with_references", lambda *_: [("un chat, le loup", "le le chat, un loup")])
     found = SCORES["recall_rare"].statistics(plan, plan.runs[0], {})
     assert found.tolist() == [[2, 2, 2, 3]] and SCORES["recall_rare"].value(found.sum(0)) == pytest.approx(100 / 3)

@@ -261,9 +261,8 @@ def test_weights_and_the_beginning_may_be_given(run: Path, tmp_path: Path) -> No
     last = [[0.0] * (len(free["sourcePieces"]) - 1) + [1.0]] * 20
     (other,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, clamp=last)
     assert other["logProb"] != free["logProb"]
-    begun = [free["pieces"][0], "</s>"]
-    (ended,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, prefix=begun)
-    assert ended["pieces"] == begun
+    (ended,) = ask("translate", folder=str(tmp_path), lines=line, beam=1, prefix=[free["pieces"][0], "</s>"])
+    assert ended["pieces"] == [free["pieces"][0], "</s>"]
 
 
 def test_the_engine_is_measured_beside_the_toolkit(run: Path, tmp_path: Path) -> None:
