@@ -142,8 +142,8 @@ def explain(error: ValidationError, root: type[Section] = Config) -> list[Proble
     """Explain what pydantic finds wrong with the schema, or with another ``root``."""
     found = error.errors(include_url=False)
     # pydantic counts only valid entries, so a list with a wrong one also seems too short
-    few = [each for each in found if each["type"] == "too_short" and len(each["input"]) >= each["ctx"]["min_length"]]
-    return [_explain(each, root) for each in found if each not in few]
+    real = [each for each in found if each["type"] != "too_short" or len(each["input"]) < each["ctx"]["min_length"]]
+    return [_explain(each, root) for each in real]
 
 
 def _explain(error: ErrorDetails, root: type[Section]) -> Problem:
