@@ -27,13 +27,13 @@ PIP = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.tx
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- set-up ---------------------------------------------------------------------------------------------------------
 
 $(READY): pyproject.toml constraints.txt
 	@$(if $(strip $(PYTHON)),,$(error Python 3.11 or newer with its venv module is needed (on Debian and Ubuntu: \
-		apt install python3-venv); where it is elsewhere: make PYTHON=/path/to/python3))
+		apt install python3-venv); if it is elsewhere: make PYTHON=/path/to/python3))
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, $(PYTHON) is older")'
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)

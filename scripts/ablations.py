@@ -51,6 +51,12 @@ def with_self_attention(part: Stack, options: schema.Transformer, kind: type[Sel
     return part
 
 
+def without_positions(part: Stack) -> Stack:
+    """Only scale the embeddings."""
+    part.sinusoidal = False
+    return part
+
+
 @schema.ENCODERS.register
 class UnorderedEncoder(schema.TransformerEncoder):
     """A Transformer encoder without positions."""
@@ -59,12 +65,9 @@ class UnorderedEncoder(schema.TransformerEncoder):
 
 
 @schema.ENCODERS.builds(UnorderedEncoder)
-class Unordered(TransformerEncoder):
-    """It reads the source as a bag of words."""
-
-    def with_positions(self, embedded: Tensor) -> Tensor:
-        """(B, S, D) -> (B, S, D), scaled alone."""
-        return embedded * math.sqrt(embedded.size(-1))
+def unordered_encoder(options: UnorderedEncoder, *around: Any) -> TransformerEncoder:
+    """Make an encoder that reads the source as a bag of words."""
+    return without_positions(TransformerEncoder(options, *around))
 
 
 def without_feed_forward(part: Stack) -> Stack:
@@ -122,8 +125,9 @@ class LinearlyBiasedEncoder(schema.TransformerEncoder):
 
 @schema.ENCODERS.builds(LinearlyBiasedEncoder)
 def linearly_biased_encoder(options: LinearlyBiasedEncoder, *around: Any) -> TransformerEncoder:
-    """Make an encoder that knows distances alone."""
-    return with_self_attention(Unordered(options, *around), options, LinearlyBiasedSelfAttention)
+    """Make an encoder that only knows distances."""
+    part = without_positions(TransformerEncoder(options, *around))
+    return with_self_attention(part, options, LinearlyBiasedSelfAttention)
 
 
 @schema.DECODERS.register
@@ -133,15 +137,8 @@ class LinearlyBiasedDecoder(schema.TransformerDecoder):
     type: Literal["linearly_biased"]  # type: ignore[assignment]
 
 
-class UnorderedDecoder(TransformerDecoder):
-    """Without positions."""
-
-    def with_positions(self, embedded: Tensor, first: int) -> Tensor:
-        """(B, T, D) -> (B, T, D), scaled alone."""
-        return embedded * math.sqrt(embedded.size(-1))
-
-
 @schema.DECODERS.builds(LinearlyBiasedDecoder)
 def linearly_biased_decoder(options: LinearlyBiasedDecoder, *around: Any) -> TransformerDecoder:
-    """Make a decoder that knows distances alone."""
-    return with_self_attention(UnorderedDecoder(options, *around), options, LinearlyBiasedSelfAttention)
+    """Make a decoder that only knows distances."""
+    part = without_positions(TransformerDecoder(options, *around))
+    return with_self_attention(part, options, LinearlyBiasedSelfAttention)

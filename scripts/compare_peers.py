@@ -1,4 +1,4 @@
-"""Compare this toolkit with Eole, which trains recurrent translation, too."""
+"""Compare this toolkit with Eole, which also trains recurrent systems."""
 
 import statistics
 import subprocess
@@ -87,7 +87,7 @@ def compare_peers(
     minutes: Size = 60,
     json: OutputFile | None = None,
 ) -> None:
-    """Compare this toolkit with Eole, which trains recurrent translation, too.
+    """Compare this toolkit with Eole, which also trains recurrent systems.
 
     Eole is installed into an environment of its own. Both train the same network in fp32 on Multi30k, German to
     English, with the same text, subwords, batches and schedule, as closely as their options allow
@@ -199,6 +199,8 @@ def train(toolkit: Toolkit, work: Path, updates: int, seed: int, threads: int, l
     best = max(value for _, value in validations)
     rate = statistics.median(rates)
     trained = Trained(rate, best, finished.seconds, finished.peak_mb, finished.stopped, now())
+    for stale in work.glob("translation-*-threads.json"):  # of an earlier network
+        stale.unlink()
     write_json(kept, asdict(trained))
     return trained
 

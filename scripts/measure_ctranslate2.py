@@ -1,4 +1,4 @@
-"""Compare translation by a Transformer with CTranslate2's, by the same weights and pieces."""
+"""Compare translation by this toolkit and by CTranslate2, with the same Transformer and pieces."""
 
 import sys
 import time
@@ -111,7 +111,7 @@ def measure_ctranslate2(
     repeats: Size = 5,
     json: OutputFile | None = None,
 ) -> None:
-    """Compare translation by a Transformer with CTranslate2's, by the same weights and pieces, without start-up.
+    """Compare translation by this toolkit and by CTranslate2, with the same Transformer and pieces, without start-up.
 
     CTranslate2 has its workers' threads and batches in four settings. The systems take turns; the least time of each
     counts. Sentences per second are of the clock, and of processor time, which other programs change less.

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ def measure_web(
     other: InputFile | None = None,
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
-    formats: list[str] | None = None,
+    formats: list[Literal["fp32", "of nmt-export", "of nmt-report"]] | None = None,
     systems: list[RunPath] | None = None,
     json: OutputFile | None = None,
     name: str | None = None,

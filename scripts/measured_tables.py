@@ -18,7 +18,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def measured(name: str) -> Any:
-    """What docs/figures/NAME.json has."""
+    """The content of docs/figures/NAME.json."""
     return json.loads((ROOT / f"docs/figures/{name}.json").read_text("utf-8"))
 
 
@@ -122,7 +122,7 @@ def family() -> str:
 
 
 def kept() -> str:
-    """What comes through a translation, of docs/figures/own_text.json."""
+    """Spans, terms, tags, confidence and links, from docs/figures/own_text.json."""
     found = measured("own_text")
     spans, terms, tags, trust = (found[name] for name in ("spans", "glossary", "markup", "confidence"))
     placed = min(spans["in their place"], spans["come through once"])
@@ -143,7 +143,7 @@ def kept() -> str:
         "BLEU of sentences with these terms: with `data.glossary`; without": "; ".join(bleu[:2]),
         "BLEU of the same sentences with the original nouns: with `data.glossary`; without": "; ".join(bleu[2:]),
         "`--markup`: translations with balanced tags": f"{tags['balanced lines']:,} of {tags['lines']:,}",
-        f"`--markup`: right words, of all that are or should be tagged, {right}": (
+        f"`--markup`: correctly tagged words, of all that are or should be tagged, {right}": (
             f"{tags['of these right']:,} of {tags['words to be tagged, or tagged']:,}"
         ),
         "`--confidence` on Multi30k: area under the ROC curve; calibration error": (

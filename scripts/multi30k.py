@@ -17,6 +17,7 @@ from nmt.cli.options import Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.data.corpus import read_lines
+from nmt.errors import ConfigError
 from nmt.files import read_json, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator
@@ -33,6 +34,8 @@ def multi30k(*, system: Annotated[str, Value("DIR")]) -> None:
         system: directory with its runs, one for each seed
     """
     runs, name = sorted(Path(system).glob("seed-*")), Path(system).name
+    if not runs:
+        raise ConfigError(f"--system {system}: has no seed-N; name the directory of a system with seeds")
     systems = {name: [Translator.load(each) for each in runs]}
     if len(runs) > 1:
         systems[f"{name}, ensemble"] = [Translator.load(runs)]

@@ -2,7 +2,6 @@
 reliable the confidence of a run is; one system of several languages beside one for each; translations of rough text;
 systems on little text, from nothing and adapted; word alignments."""
 
-import lzma
 import re
 import sys
 from collections import defaultdict
@@ -130,7 +129,7 @@ def confidence(path: str) -> dict[str, Any]:
 def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
     """BLEU on Multi30k's test2016 of each seed of each system; from French into German, which training has not seen,
     directly and through English."""
-    text = {code: Path(f"{MULTI30K}/test2016.{code}").read_text("utf-8").splitlines() for code in ("en", "de", "fr")}
+    text = {code: list(read_lines(f"{MULTI30K}/test2016.{code}")) for code in ("en", "de", "fr")}
     found = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
     for run in sorted(folder.glob("*/seed-*")):
         name, translator = run.parent.name, Translator.load(run)
@@ -154,9 +153,9 @@ def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
 def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
     """Scores of each system and seed on the test set, clean and changed; and how many words of the training text,
     translated alone, have a translation without a repeated word."""
-    sources, references = (Path(f"{MULTI30K}/test2016.{side}").read_text("utf-8").splitlines() for side in ("en", "de"))
-    with lzma.open(f"{MULTI30K}/train.en.xz", "rt", encoding="utf-8") as text:
-        words = Random(seed).sample(sorted({*re.findall(r"[^\W\d_]+", text.read())}), lines)
+    sources, references = (list(read_lines(f"{MULTI30K}/test2016.{side}")) for side in ("en", "de"))
+    text = read_lines(f"{MULTI30K}/train.en.xz")
+    words = Random(seed).sample(sorted({word for line in text for word in re.findall(r"[^\W\d_]+", line)}), lines)
     random = Random(seed)
     changed = {"clean": sources, "5% typos": [mistyped(text, random, 0.05) for text in sources]}
     changed["title"] = [capitalized(text) for text in sources]
@@ -177,7 +176,7 @@ def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
 def by_pairs(folder: Path) -> dict[str, dict[str, list[float]]]:
     """BLEU of each seed of each system on captions, Multi30k's test2016; of those that have seen Europarl, also on
     debates, its first test sentences of at most 20 words."""
-    sides = (Path(f"{EUROPARL}/test3000.{side}").read_text("utf-8").splitlines() for side in ("en", "fr"))
+    sides = (read_lines(f"{EUROPARL}/test3000.{side}") for side in ("en", "fr"))
     short = [pair for pair in zip(*sides, strict=True) if len(pair[0].split()) <= 20][:DEBATES]
     debates = [[pair[side] for pair in short] for side in (0, 1)]
     captions = [f"{MULTI30K}/test2016.{side}" for side in ("en", "fr")]

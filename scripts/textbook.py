@@ -46,17 +46,17 @@ VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[4], OPPOSITE: COLORS[1],
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10)
 SHOWN = "Margot will open his novel and a novel because you will always be new."
-"""Of the test set, with two verbs that move."""
+"""A test sentence with two verbs that move."""
 
 
 class Claim(Section):
-    """What a textbook says of two systems of an experiment."""
+    """The claim of a textbook about two systems of an experiment."""
 
     text: Text
     source: Text
     """Paper and section."""
     compared: tuple[Text, Text]
-    """Two systems: first the one that is said to be better."""
+    """Two systems, the supposedly better one first."""
     score: Text = "bleu"
     """One of ``SCORES``."""
     margin: Positive = 1.0
@@ -108,7 +108,7 @@ def verdict(found: Gain, margin: float) -> str:
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 WORDING = {"text", "source", "margin"}
-"""What a page says about a claim; it changes no score."""
+"""Fields that only a page shows; they change no score."""
 
 
 def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""The scores of scripts/textbook.py: what a run is judged by, from its translations or its network.
+"""The scores of scripts/textbook.py: computed from the translations or the network of a run.
 
 Each sentence of the test set (for the loss, of the validation set) gives K statistics, and the score depends on their
 sums, as BLEU does. So the sentences can be resampled.

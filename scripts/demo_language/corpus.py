@@ -1,7 +1,5 @@
 """Training, validation and test files of the demo language, with the same bytes on every machine."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

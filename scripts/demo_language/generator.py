@@ -1,7 +1,5 @@
 """Random derivations of the grammar with a target number of English words."""
 
-from __future__ import annotations
-
 import datetime
 from functools import partial
 from typing import Literal

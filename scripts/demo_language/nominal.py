@@ -3,8 +3,6 @@
 Every function is a rule of the grammar: it combines its parts into a phrase and makes no random choices.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass

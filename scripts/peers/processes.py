@@ -28,8 +28,8 @@ class Finished:
 
 
 def run(command: Sequence[str], folder: Path, log: Path, threads: int, limit: float) -> Finished:
-    """Run a command in a folder, with that many threads. ``log`` gets what it says: for each line the seconds since the
-    start, a tab, and the line.
+    """Run a command in a folder, with that many threads. ``log`` records its output: for each line the seconds since
+    the start, a tab, and the line.
 
     Raises:
         DataError: the command fails; the message has its last lines.

@@ -76,7 +76,7 @@ class Nmt(Toolkit):
 
 
 class Eole(Toolkit):
-    """Eole. aiohttp is missing among its requirements: without it no command starts."""
+    """Eole. Its requirements lack aiohttp, without which no command starts."""
 
     packages = ("eole==0.6.4", "aiohttp")
     rate = re.compile(r"\d+/ *(\d+) tok/s")
