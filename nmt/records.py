@@ -23,7 +23,7 @@ class Record:
         return self._replaced(lambda tensor: tensor.index_select(0, rows), lambda record: record.select(rows))
 
     def expand(self, width: int) -> Self:
-        """Repeat each row ``width`` times, the copies as neighbours."""
+        """Repeat each row ``width`` times, the copies as neighbors."""
         return self._replaced(lambda tensor: tensor.repeat_interleave(width, 0), lambda record: record.expand(width))
 
     def _replaced(

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from nmt import fast
 from nmt.config.schema import Kernels
-from nmt.fast.kernels import products
+from nmt.fast.kernels import products, torch_steps
 from nmt.fast.kernels.products import add_product, product
 from nmt.fast.kernels.recurrence import Walked, cell_sequence
-from nmt.fast.kernels.torch_steps import DotAttentionSteps
+from nmt.fast.kernels.torch_steps import AttentionSteps, DotAttentionSteps
 from nmt.fast.recurrent import WALKED, reads
 from nmt.fast.teacher_forcing import unroll_of
 from nmt.model import Seq2Seq
@@ -66,6 +66,22 @@ def test_no_layer_copies_its_weight_for_each_sentence(name: str) -> None:
     with torch.inference_mode():
         forward(fast.training(model), tokens, torch.tensor([3, 2]), tokens[:, :2])
     assert read and all(rows.flatten(0, -2).data_ptr() == rows.data_ptr() for rows in read)
+
+
+@pytest.mark.parametrize(("learns", "kept"), [(True, STEPS), (False, 1)])
+def test_a_pass_without_gradients_has_the_memory_of_one_step(
+    learns: bool, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, tokens = list[AttentionSteps](), torch.ones(2, STEPS, dtype=torch.long)
+
+    def make(*args: Any) -> AttentionSteps:
+        made.append(AttentionSteps(*args))
+        return made[0]
+
+    monkeypatch.setattr(torch_steps, "AttentionSteps", make)
+    with torch.set_grad_enabled(learns):
+        forward(fast.training(network("bahdanau")), tokens, torch.tensor([STEPS, 2]), tokens)
+    assert made[0].sigmoids.untyped_storage().nbytes() == kept * made[0].keys.nbytes
 
 
 @pytest.mark.parametrize("places", [["annotation"], [*NO_DROPOUT]], ids=",".join)

@@ -1,6 +1,6 @@
 """Fast twins of recurrent parts, and all steps of a layer at once.
 
-Parts are looked up by their exact type: a part of one's own and layer normalization have no twin.
+Parts are looked up by their exact type; custom parts and layer normalization have no twin.
 
 Shapes: T steps, D directions, B sentences, I input, H hidden, G rows of the input gates, W state.
 """

@@ -55,8 +55,8 @@ class FastSearch(Searchable[RecurrentState]):
     Args:
         model: the network; its weights must stay as they are.
         decoder: the network's.
-        precision: what matrix products are computed in: fp32, bf16, int8 (keys of scores other than the additive one:
-            bf16 where the hardware has it), or float64 for a network in float64.
+        precision: what matrix products are computed in: fp32, bf16, int8 (first states and keys: bf16 where the
+            hardware has it), or float64 for a network in float64.
     """
 
     from_context: Linear
@@ -99,7 +99,7 @@ class FastSearch(Searchable[RecurrentState]):
         return lambda x: functional.linear(x.to(low), low_weight, low_bias).to(high)
 
     def _table(self, embedding: Tensor, weight: Tensor, bias: Tensor) -> Linear:
-        """A layer that reads the embedding of a token: (R,) ids -> (R, O), soon looked up, where that can be."""
+        """Make a layer that reads embeddings: (R,) ids -> (R, O); soon a table to look up, unless that is too large."""
         layer, lock, table = self._layer(weight, bias), Lock(), None
         if embedding.size(0) * len(bias) > LARGEST_LOOKUP:
             return lambda tokens: layer(embedding[tokens])
@@ -179,7 +179,7 @@ class FastSearch(Searchable[RecurrentState]):
 
 
 def in_type(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-    """Make what converts numbers with a fraction to a type."""
+    """Return a function that converts floating-point tensors to a type."""
     return lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
@@ -271,7 +271,7 @@ SEARCH_TWINS: dict[type[Decoder], Callable[..., FastSearch]] = {BahdanauDecoder:
 
 
 def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") -> Searchable[Any]:
-    """Return what search asks of the network, its twin if it has one, for as long as its weights stay as they are.
+    """Return the network for search, its fast twin if it has one, which is valid while the weights do not change.
 
     Matrix products are computed in ``precision``: fp32, bf16, float64, or int8. Raises ConfigError for int8 where there
     is no twin, or no processor for it.

@@ -49,7 +49,7 @@ class FastTraining(Network):
 
     @property
     def recordable(self) -> bool:
-        """Of the built-in parts only the exact marginal waits, for the number of real words."""
+        """Among the built-in parts only the exact marginal synchronizes: it needs the number of real words."""
         built_in = all(type(part).__module__.startswith(("nmt.model.", "torch.nn.")) for part in self.model.modules())
         return built_in and type(self.output) is nn.Linear
 
@@ -148,11 +148,11 @@ def _attending(
 
 def unroll_without_attention(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
     """Add the context, which is the same at every step, to all gates; then walk each layer in one operation."""
-    context = state.memory.summary.unsqueeze(1)  # (B, 1, C)
+    context = state.memory.summary  # (B, C)
     # a context without units adds a single zero
-    gates = _gates(decoder.embedding_gates, embedded) + torch.atleast_2d(decoder.context_gates(context.squeeze(1))).T
+    gates = _gates(decoder.embedding_gates, embedded) + torch.atleast_2d(decoder.context_gates(context)).T
     outputs = _upper_layers(decoder, _outputs(decoder.cell, gates, state.hidden), state)
-    return decoder.readout(embedded, context, outputs), None
+    return decoder.readout(embedded, context.unsqueeze(1), outputs), None
 
 
 def unroll_bahdanau(decoder: BahdanauDecoder, embedded: Tensor, state: RecurrentState) -> Unrolled:
@@ -191,13 +191,13 @@ def unroll_of(decoder: Decoder, *, attention_gradients: bool = False) -> Unroll 
     if not writes(decoder, WALKED):
         return None
     attention = type(decoder.attention)
-    if type(decoder) is BahdanauDecoder and attention in (NoAttention, InitialStateOnly):
-        return unroll_without_attention
-    if type(decoder) is BahdanauDecoder and attention is AdditiveAttention:
-        return None if attention_gradients else unroll_bahdanau
-    if type(decoder) is LuongDecoder and decoder.feeding_gates is None:
-        return unroll_luong
-    readout = type(decoder.nonlinearity)
-    if type(decoder) is LuongDecoder and attention in FED and not decoder.above and readout is nn.Tanh:
-        return None if attention_gradients else unroll_feeding
+    if type(decoder) is BahdanauDecoder:
+        if attention in (NoAttention, InitialStateOnly):
+            return unroll_without_attention
+        return unroll_bahdanau if attention is AdditiveAttention and not attention_gradients else None
+    if type(decoder) is LuongDecoder:
+        if decoder.feeding_gates is None:
+            return unroll_luong
+        fed = attention in FED and not decoder.above and type(decoder.nonlinearity) is nn.Tanh
+        return unroll_feeding if fed and not attention_gradients else None
     return None

@@ -68,9 +68,9 @@ class InitialStateOnly(NoAttention):
 
 
 class WeightedMean(Attention):
-    """c_i = sum_j alpha_ij v_j; a subclass says what the weights alpha are.
+    """c_i = sum_j alpha_ij v_j; a subclass computes the weights alpha.
 
-    The values v are the annotations, unless the memory has others, as that of a head.
+    The values v are the annotations, unless the memory has values of its own, as it has for a head.
     """
 
     compares: ClassVar[bool] = True
@@ -148,7 +148,7 @@ class AdditiveAttention(ScoredAttention):
         return cast(Tensor, self.key(annotations))
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
-        hidden = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # (B, Q, S, A)
+        hidden = (self.query(queries).unsqueeze(2) + keys.unsqueeze(1)).tanh_()  # (B, Q, S, A)
         return cast(Tensor, self.energy(hidden)).squeeze(-1)
 
 

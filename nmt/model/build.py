@@ -1,6 +1,6 @@
 """From configuration to network, and the initial values of its parameters.
 
-A part that is one class registers itself beside that class; here are those that are made of several.
+A part that is a single class registers beside that class; this module builds those made of several.
 """
 
 import math
@@ -125,8 +125,8 @@ class Uninitialized(TorchFunctionMode):
 def initialize(model: nn.Module, config: schema.AnyInitialization) -> None:
     """Fill the parameters of the model, in the order in which it names them, from PyTorch's generator.
 
-    Layer normalizations start as the identity. Single numbers, as the scale of a score, start as their module has them,
-    and so do vectors of custom parts that are no biases, except with ``uniform``.
+    Layer normalizations start as the identity. Single numbers, such as the scale of a score, keep the value that their
+    module gave them; so do vectors of custom parts that are not biases, except with ``uniform``.
     """
     norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
     as_made = {parameter for norm in norms for parameter in norm.parameters()}

@@ -1,6 +1,6 @@
 """Coverage (Tu et al. 2016): an attention that reads the sum of its earlier weights, and decoders that keep this sum.
 
-Shapes: B sentences, T target and S source positions, R = B * Q rows (Q hypotheses of each sentence, neighbours), H
+Shapes: B sentences, T target and S source positions, R = B * Q rows (Q hypotheses of each sentence, neighbors), H
 width of a query, C width of an annotation, A hidden units of the score.
 """
 

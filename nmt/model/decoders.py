@@ -2,7 +2,7 @@
 
 The Transformer's is in transformer.py.
 
-Shapes: B sentences, T target positions, R = B * Q rows (Q hypotheses of each sentence, neighbours), E embedding,
+Shapes: B sentences, T target positions, R = B * Q rows (Q hypotheses of each sentence, neighbors), E embedding,
 H hidden, W state of a layer, G gates of a layer, C context, O readout, S source positions.
 """
 
@@ -31,7 +31,7 @@ class Decoder(nn.Module, ABC):
     """O."""
 
     def with_positions(self, embedded: Tensor, first: int) -> Tensor:
-        """Place embeddings, if need be, at the positions from ``first`` on, before dropout: (R, T, E) -> (R, T, E)."""
+        """Add positions from ``first`` on, before dropout; a recurrent decoder adds none: (R, T, E) -> (R, T, E)."""
         return embedded
 
     @abstractmethod

@@ -27,7 +27,7 @@ class Encoder(nn.Module, ABC):
     """The width of the vector that :meth:`bridge` returns."""
 
     def with_positions(self, embedded: Tensor) -> Tensor:
-        """Place the embeddings, before their dropout: (B, S, E) -> (B, S, E). A recurrent encoder need not."""
+        """Add positions to the embeddings, before dropout; a recurrent encoder adds none: (B, S, E) -> (B, S, E)."""
         return embedded
 
     @abstractmethod

@@ -64,7 +64,7 @@ class HardAttention(WeightedMean):
         return chosen @ values, chosen if noise is None else probabilities
 
     def chosen(self, probabilities: Tensor, noise: Tensor | None) -> Tensor:
-        """One at the position that is read, zero elsewhere: (B, Q, S), noise as much or None -> (B, Q, S)."""
+        """One at the position that is read, zero elsewhere: (B, Q, S), noise of the same shape or None -> (B, Q, S)."""
         return one_hot(probabilities if noise is None else perturbed(probabilities, noise))
 
 
@@ -102,7 +102,7 @@ def perturbed(probabilities: Tensor, noise: Tensor) -> Tensor:
 
 
 def finite_log(probabilities: Tensor) -> Tensor:
-    """log p; of padding a number far below any other, so that p log p and its derivative stay finite."""
+    """log p; for padding a number far below any other, so that p log p and its derivative stay finite."""
     return probabilities.clamp_min(1e-30).log()
 
 

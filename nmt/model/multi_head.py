@@ -136,14 +136,10 @@ class SelfAttention(nn.Module):
         Returns:
             (R, Q, D), and the keys and values of all positions, (R, P + Q, 2D).
         """
-        width = x.size(-1)
-        projected = self.projection(x)
-        query, key, value = projected.chunk(3, -1)
-        present = projected[..., width:]
+        query, present = self.projection(x).tensor_split((x.size(-1),), -1)
         if past is not None:
             present = torch.cat((past, present), 1)
-            key, value = present.chunk(2, -1)
-        query, key, value = (split_heads(each, self.heads) for each in (query, key, value))
+        query, key, value = (split_heads(each, self.heads) for each in (query, *present.chunk(2, -1)))
         return self.output(joined_heads(self.attend(query, key, value, mask, causal=causal))), present
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:

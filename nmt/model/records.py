@@ -1,7 +1,7 @@
 """Records that pass between the parts of a network: the memory of a source, and the state of a decoder.
 
 Shapes: B sentences, S source positions, Q hypotheses of each sentence, R = B * Q rows (the hypotheses of a sentence are
-neighbours), C width of an annotation, A width of a key; in a Transformer L layers, N heads of width d.
+neighbors), C width of an annotation, A width of a key; in a Transformer L layers, N heads of width d.
 """
 
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ class State(Record):
         )
 
     def select(self, rows: Tensor) -> Self:
-        """Reorder or drop rows; the Q neighbours that become a group must come from one sentence."""
+        """Reorder or drop rows; the Q neighbors that become a group must come from one sentence."""
         sentences = rows[:: self.width] // self.width
         unmoved = torch.equal(sentences, torch.arange(len(self.memory.summary), device=rows.device))
         return self._replaced(

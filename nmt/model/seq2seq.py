@@ -62,15 +62,11 @@ class Seq2Seq(nn.Module):
         self.target_embedding = target_embedding
         self.encoder = encoder
         self.decoder = decoder
+        self.attends = decoder.attends
         self.output = output
         self.embedding_dropout = Dropout(dropout.embedding)
         self.annotation_dropout = Dropout(dropout.annotation)
         self.readout_dropout = Dropout(dropout.readout)
-
-    @property
-    def attends(self) -> bool:
-        """Whether steps return attention weights."""
-        return self.decoder.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
         """Read the source: (B, S) ids, lengths (B,) -> memory of B sentences."""

@@ -66,7 +66,7 @@ class Residual(nn.Module):
         return cast(Tensor, self.norm(x)) if self.pre else x
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """Add what the sublayer has made of it, y."""
+        """Add the output y of the sublayer to its input x."""
         both: Tensor = x + self.dropout(y)
         return both if self.pre else cast(Tensor, self.norm(both))
 

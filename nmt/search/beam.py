@@ -10,7 +10,7 @@ stops when no live hypothesis can enter its n best any more, which changes no re
 log p / lp(max_length) bounds what a live one can still score. At the greatest length the live ones finish as they are.
 The length penalty lp is in interface.py.
 
-Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbours), V vocabulary.
+Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are neighbors), V vocabulary.
 """
 
 from collections.abc import Iterable

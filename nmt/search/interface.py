@@ -1,7 +1,7 @@
 """The interface of a model for search, several models as one, the limits of a search, and its results.
 
 No network is known here. Shapes: B sentences, K hypotheses of each, R = B * K rows (the hypotheses of a sentence are
-neighbours), S source and T target positions, V vocabulary.
+neighbors), S source and T target positions, V vocabulary.
 """
 
 import math
@@ -34,7 +34,7 @@ class Searchable(ABC, Generic[S]):
 
     @abstractmethod
     def start(self, memory: Any, beam_size: int = 1) -> S:
-        """Make the state before the first token, a row for each sentence, of which the search will make a beam."""
+        """Make the state before the first token, one row a sentence; the search may expand each to ``beam_size``."""
 
     @abstractmethod
     def step(self, previous: Tensor, state: S, /) -> tuple[Tensor, S, Tensor | None]:
@@ -103,7 +103,7 @@ class Limits:
     """Ids that are never emitted."""
     max_lengths: Tensor
     """(B,) long, at least 1, on the model's device: the most tokens of each sentence's hypotheses, EOS counted. One a
-    sentence, so that a result never depends on the neighbours."""
+    sentence, so that a result never depends on the neighbors."""
 
     @property
     def sentences(self) -> int:

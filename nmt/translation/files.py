@@ -1,7 +1,7 @@
 """Translation of a text file into files: after a kill, the same command continues where it stopped.
 
 Until the translation is finished, each output grows in a file OUTPUT.partial, and OUTPUT.partial.json beside the first
-one says what it is made from.
+one records what it is made from.
 """
 
 import json

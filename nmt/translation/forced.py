@@ -68,8 +68,8 @@ def force(
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
-    A blank side is the end symbol alone. Of a source ``max_source`` pieces are read, which the end symbol follows, of a
-    translation likewise ``max_target``; ``warn`` is called for each side that is cut off, and for a source that begins
+    A blank side is only the end symbol. At most ``max_source`` pieces of a source and ``max_target`` of a translation
+    are read, followed by the end symbol; ``warn`` is called for each side that is cut off, and for a source that begins
     with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With ``keep_attention`` the attention
     is returned, if the network has any.
     """
@@ -120,7 +120,8 @@ def _read(
     specials = Specials.of(tokenizers)
     batch = collate([pair[0] for pair in pairs], [pair[1] for pair in pairs], specials).to(device)
     readouts, weights = network.unroll(batch.target_input, network.encode(batch.source, batch.source_lengths))
-    every = network.output(readouts).float().log_softmax(-1)  # (B, T, V)
+    logits = network.output(readouts).float()  # (B, T, V)
+    every = torch.log_softmax(logits, -1, out=logits)  # in place: half the memory
     chosen = every.gather(2, batch.target_output.unsqueeze(2)).squeeze(2).cpu().numpy()  # (B, T)
     attention = None if weights is None or not keep_attention else weights.float().cpu().numpy()  # (B, T, S)
     found = []

@@ -58,7 +58,7 @@ class Translator:
     One call at a time: a translator is not for several threads at once.
 
     The ``searchable``, on ``device``, is a network, its fast twin or an ensemble; its matrix products are computed in
-    ``precision``. ``decoding`` says how lines are translated unless told otherwise.
+    ``precision``. ``decoding`` has the options that a call does not change.
     """
 
     def __init__(
@@ -173,14 +173,13 @@ class Translator:
         """Translate each line, in the order of the lines, while they come in, for :meth:`translate` and the commands.
 
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
-        lines are held at a time, at first ``first_window``. ``warn`` is called for a line that is cut off or
-        begins with an unknown tag;
-        ``check_stop`` is called between two batches; ``progress`` counts the lines of each, before they come out.
+        lines are held at a time, at first ``first_window``. ``warn`` is called for a line that is cut off or begins
+        with an unknown tag, ``check_stop`` between two batches; ``progress`` counts the lines of each, before they come
+        out.
         """
-        before = 0
         for text in windows(lines, first_window, window, _characters):
-            yield from self._translate_window(text, first + before, options, warn, check_stop, progress)
-            before += len(text)
+            yield from self._translate_window(text, first, options, warn, check_stop, progress)
+            first += len(text)
             # Return freed memory after each window of long lines, and after every FIRST_WINDOW lines, of one text or of
             # many short ones: batches of all sizes leave gaps, which would add up.
             self._unreleased += len(text)

@@ -26,7 +26,7 @@ from nmt.translation.translator import Translator
 
 ABBREVIATIONS = ("Mrs", "Mme", "Prof", "Gen", "Sen", "Rev", "Capt", "Col", "Gov", "Hon", "Fig", "Art", "approx", "vs")
 NUMBERED = re.compile(r"\b(?:[A-Z][a-z]{1,3}|pp|art)\.\s+$")
-"""What may stand before a number within a sentence: Jan. 5, Vol. 2."""
+"""An abbreviation before a number within a sentence: Jan. 5, Vol. 2."""
 BREAK = re.compile(
     r"(?:[!?…]|(?<!\b\w)(?:\.(?=\s?[»”]|[\"“])|(?<!\b[A-Z][a-z])(?<!\b\d\d)"
     + "".join(rf"(?<!\b{each})" for each in ABBREVIATIONS)

@@ -24,7 +24,7 @@ from nmt.fast.kernels.torch_steps import DotAttentionSteps
 class _AttendingSequence(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, cell: Walked, mask: Tensor, energy: Tensor | None, *tensors: Tensor
+        ctx: Any, cell: Walked, learns: bool, mask: Tensor, energy: Tensor | None, *tensors: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         gates, initial, keys, values, recurrent, bias, feeding, query, combine, combine_bias = tensors
         low, hidden, steps, late = gates.dtype, recurrent.size(1), len(gates), int(len(combine) > 0)
@@ -34,7 +34,7 @@ class _AttendingSequence(torch.autograd.Function):
             attention = DotAttentionSteps(steps, keys, values, mask)
         else:
             attend = recurrence.steps_on(gates.device).AttentionSteps
-            attention = attend(steps, keys.contiguous(), values.contiguous(), mask, energy)
+            attention = attend(steps, keys.contiguous(), values.contiguous(), mask, energy, learns)
         split = units, readout, _ = len(query), len(combine), len(recurrent)
         merged = torch.cat((query, combine, recurrent)).to(low)  # all that reads a state, (A + O + G, H)
         offset = torch.cat((bias.new_zeros(units), combine_bias, bias)).to(low).unsqueeze(1)
@@ -95,12 +95,12 @@ class _AttendingSequence(torch.autograd.Function):
         fed = all_steps(readouts[:-1]).T if late else attention.contexts.flatten(0, 1)  # (T * B, F)
         # sum over t of alpha_t d c_t
         d_values = torch.bmm(attention.weights.permute(1, 2, 0), d_context.transpose(0, 1))
-        d_keys, *d_energy = attention.gradients()
+        d_keys, d_energy = attention.gradients()
         of_memory = separate_steps(d_input, steps), carry, d_keys, d_values
         of_recurrence = d_weight[before:].roll(-moved, 0), d_bias[before:].roll(-moved, 0)
         of_readout = d_weight[:units], d_weight[units:before], d_bias[units:before]
         d_feeding = product(d_input, fed).to(high)
-        return None, None, (d_energy or [None])[0], *of_memory, *of_recurrence, d_feeding, *of_readout
+        return None, None, None, d_energy, *of_memory, *of_recurrence, d_feeding, *of_readout
 
 
 def attending_sequence(
@@ -139,6 +139,6 @@ def attending_sequence(
     layers = *recurrent, feeding, query, *(combine or (no_weight, no_bias))
     with torch.autocast(gates.device.type, enabled=False):
         result: tuple[Tensor, Tensor, Tensor] = _AttendingSequence.apply(  # type: ignore[no-untyped-call]
-            cell, mask, energy, gates, initial, keys.to(low), values.to(low), *layers
+            cell, torch.is_grad_enabled(), mask, energy, gates, initial, keys.to(low), values.to(low), *layers
         )
         return result

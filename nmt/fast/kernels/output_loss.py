@@ -89,9 +89,9 @@ def output_loss(
 ) -> tuple[Tensor, Tensor]:
     """Cross-entropy of an output layer: readouts (N, O), weight (V, O), bias (V,), targets (N,) -> two sums.
 
-    ``counted``: (N,), False for rows to skip; None counts all rows.
+    They are the label-smoothed objective, differentiable, and the negative log-likelihood of the targets, for
+    reporting. ``counted``, (N,), is False for rows to skip; None counts all rows.
 
-    The label-smoothed objective, differentiable, and the negative log-likelihood of the targets, for reporting.
     The products are computed in the type of ``readouts``; the sums, and the gradient of the weight, in fp32 or finer.
     A target probability below 1e-38 counts as 1e-38.
     """

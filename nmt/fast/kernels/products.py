@@ -56,7 +56,7 @@ def multiplies_int8() -> bool:
 def quantize(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Write each row as integers times a scale of its own: (R, I) -> (R, I), scales (R, 1), in fp32.
 
-    No row depends on another, so no translation depends on its neighbours in a batch.
+    No row depends on another, so no translation depends on its neighbors in a batch.
     """
     scales = rows.abs().amax(1, keepdim=True).float().clamp_min_(1e-12).div_(LARGEST)
     return (rows / scales).round_(), scales

@@ -42,7 +42,7 @@ def _triton_steps() -> Any:
 
         triton.runtime.driver.active.get_current_target()  # builds its driver, for which it needs a C compiler
     except Exception as error:  # of many kinds
-        warnings.warn(f"Triton cannot be used, training continues without its kernels: {error}", stacklevel=2)
+        warnings.warn(f"Triton cannot be used; continuing without its kernels: {error}", stacklevel=2)
         return None
     from nmt.fast.kernels import triton_steps  # noqa: PLC0415
 

@@ -192,6 +192,7 @@ class AttentionSteps:
         annotations: h_j, (B, S, C), low.
         mask: (B, S), True on real tokens.
         energy: v_a, (A,).
+        learns: whether a backward pass follows.
     """
 
     weights: Tensor
@@ -199,14 +200,16 @@ class AttentionSteps:
     contexts: Tensor
     """c_i, (T, B, C), low"""
     sigmoids: Tensor
-    """(T, B, S, A), low; the largest part of an update's memory"""
+    """(T, B, S, A), low; the largest part of an update's memory. Without a backward pass all steps share one."""
 
-    def __init__(self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor) -> None:
+    def __init__(
+        self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor, learns: bool
+    ) -> None:
         self.high = torch.promote_types(keys.dtype, torch.float32)
         self.keys, self.annotations, self.slope = 2 * keys, annotations, (2 * energy).to(keys.dtype)
         self.constant = (self.slope.sum(dtype=self.high) / -2).to(keys.dtype).view(1, 1)
         self.blocked = torch.zeros_like(mask, dtype=self.high).masked_fill_(~mask, -torch.inf)
-        self.sigmoids = keys.new_empty(steps, *keys.shape)
+        self.sigmoids = keys.new_empty(steps if learns else 1, *keys.shape).expand(steps, -1, -1, -1)
         self.weights = keys.new_empty(steps, *mask.shape)
         self.contexts = keys.new_empty(steps, len(keys), annotations.size(-1))
 
@@ -237,7 +240,7 @@ class AttentionSteps:
         torch.mul(inner.sum(1).T, 2, out=d_queries)
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """Return, after all steps, the gradients of keys (B, S, A) and energy (A,); gives back the sigmoids."""
+        """Return, after all steps, the gradients of keys (B, S, A) and energy (A,); frees the sigmoids."""
         del self.sigmoids
         return self.d_keys.mul_(2).to(self.inner.dtype), 2 * self.d_slope
 
@@ -284,9 +287,9 @@ class DotAttentionSteps:
         self.d_energies[t] = softmax_back(self.weights[t].to(self.high), d_weights)
         d_queries.copy_(torch.bmm(self.d_energies[t].unsqueeze(1), self.keys).squeeze(1).T)
 
-    def gradients(self) -> tuple[Tensor]:
-        """Return, after all steps, the gradient of the keys (B, S, A)."""
-        return (torch.bmm(self.d_energies.permute(1, 2, 0), self.queries.transpose(0, 1)),)
+    def gradients(self) -> tuple[Tensor, None]:
+        """Return, after all steps, the gradient of the keys (B, S, A); there is no energy."""
+        return torch.bmm(self.d_energies.permute(1, 2, 0), self.queries.transpose(0, 1)), None
 
 
 def softmax_back(weights: Tensor, d_weights: Tensor) -> Tensor:

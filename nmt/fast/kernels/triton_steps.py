@@ -221,12 +221,14 @@ class GruSteps(plain.GruSteps):
 class AttentionSteps:
     """As ``nmt.fast.kernels.torch_steps.AttentionSteps``; keys and annotations are contiguous."""
 
-    def __init__(self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor) -> None:
+    def __init__(
+        self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor, learns: bool
+    ) -> None:
         sentences, positions, units = keys.shape
         self.keys, self.annotations = keys, annotations
         self.energy = energy.to(torch.promote_types(keys.dtype, torch.float32)).contiguous()
         self.mask = mask.to(torch.int8).contiguous()
-        self.queries = keys.new_empty(steps, sentences, units)
+        self.queries = keys.new_empty(steps if learns else 1, sentences, units).expand(steps, -1, -1)
         self.weights = keys.new_empty(steps, sentences, positions)
         self.contexts = keys.new_empty(steps, sentences, annotations.size(-1))
         block = triton.next_power_of_2(positions)
