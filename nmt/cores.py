@@ -10,7 +10,7 @@ from pathlib import Path
 SPINS = 10_000
 """Turns for which a thread of OpenMP waits for its partners before it sleeps; the library's own choice is 300,000.
 
-Where another program has the partner's core, a spinning thread wastes its own.
+A spinning thread wastes its core while another program has its partner's.
 """
 
 

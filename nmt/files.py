@@ -20,7 +20,7 @@ if sys.platform != "win32":
 
 CHECKSUMS = "sha256.json"
 """File with the checksums of a folder."""
-LARGEST_JSON = 1 << 20
+LARGEST_JSON = 1 << 24
 """Bytes of a JSON file."""
 
 
@@ -120,12 +120,6 @@ def fingerprint(path: Path) -> tuple[int, ...] | None:
     return None
 
 
-def write_checksums(folder: Path) -> None:
-    """Write the SHA-256 of every file below a folder to its ``sha256.json``."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CHECKSUMS)
-    write_json(folder / CHECKSUMS, {str(path.relative_to(folder)): digest(path) for path in files})
-
-
 def sync(path: Path) -> None:
     """Flush a file, or the entries of a directory, to disk; Windows flushes open files only."""
     if sys.platform == "win32":
@@ -154,7 +148,7 @@ def alone(path: Path, say: Callable[[str], None]) -> Iterator[None]:
             try:
                 lock(file)
             except BlockingIOError:
-                say(f"{path}: another process is making it; waiting")
+                say(f"{path}: another process is building it; waiting")
                 lock(file, wait=True)
         except OSError as error:
             say(f"{path}: cannot be locked ({error.strerror}); let only one process at a time make it")

@@ -14,7 +14,7 @@ Say = Callable[[str], None]
 
 
 def silent(*_: object) -> None:
-    """Say nothing of what is passed."""
+    """Discard the message."""
 
 
 class Result(str):

@@ -189,11 +189,11 @@ def test_pharaoh_is_read_as_it_is_written(links: frozenset[tuple[int, int]]) -> 
 
 
 def test_links_of_two_directions_are_joined() -> None:
-    """By hand: of the links beside 1-1 and its neighbours only 2-2 has no free word; of those apart, 4-5 after 0-5."""
+    """By hand: of the links beside 1-1 and its neighbors only 2-2 has no free word; of those apart, 4-5 after 0-5."""
     ahead = frozenset({(1, 1), (1, 2), (2, 3), (0, 5)})
     back = frozenset({(1, 1), (2, 1), (2, 2), (4, 5)})
     assert symmetrized(ahead, back) == {(1, 1), (1, 2), (2, 1), (2, 3), (0, 5)}
-    # the direct neighbours of 1-1 come before 0-0, which then has no free word
+    # the direct neighbors of 1-1 come before 0-0, which then has no free word
     ahead, back = frozenset({(0, 0), (0, 1), (1, 1)}), frozenset({(1, 0), (1, 1)})
     assert symmetrized(ahead, back) == {(0, 1), (1, 0), (1, 1)}
     column = frozenset({(0, 2), (1, 2), (2, 2)})  # 0-2 is beside a link only when 1-2 is added

@@ -25,7 +25,7 @@ def test_so_many_are_dropped_and_the_mean_stays(p: float, dtype: torch.dtype) ->
     assert torch.equal(gradient, out)
 
 
-def test_the_seed_of_pytorch_is_the_seed_and_neighbours_are_independent() -> None:
+def test_the_seed_of_pytorch_is_the_seed_and_neighbors_are_independent() -> None:
     """Four numbers come from one word of the generator."""
     x = torch.ones(200_000)
     torch.manual_seed(2)

@@ -32,7 +32,7 @@ def test_forward_and_step_give_the_same_numbers(variant: str) -> None:
         torch.testing.assert_close(alpha, None if weights is None else weights[:, t], rtol=1e-5, atol=1e-8)
 
 
-def test_padding_and_neighbours_change_nothing(variant: str) -> None:
+def test_padding_and_neighbors_change_nothing(variant: str) -> None:
     model = small_model(variant)
     together, _ = model(SOURCES, LENGTHS, TARGETS)
     for i, length in enumerate(LENGTHS.tolist()):

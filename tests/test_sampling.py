@@ -61,7 +61,7 @@ def test_uniforms_depend_on_the_seed_and_the_line_alone() -> None:
 
 @given(st.integers(0, 1000))
 @settings(max_examples=20)
-def test_a_sample_does_not_depend_on_its_neighbours(seed: int) -> None:
+def test_a_sample_does_not_depend_on_its_neighbors(seed: int) -> None:
     model, lengths, sampling = ToyModel(seed, 4, sharpness=0.5), [3, 9, 1, 6], Sampling(1.2, seed=seed)
     together = sample_search(model, model.start(4), limits(lengths), sampling, [11, 12, 13, 14], keep_attention=False)
     again = sample_search(model, model.start(4), limits(lengths), sampling, [11, 12, 13, 14], keep_attention=False)

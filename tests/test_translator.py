@@ -82,7 +82,7 @@ def test_translations_obey_the_rules_and_the_bounds_of_their_length() -> None:
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM, with_(GREEDY, sampling=Sampling(0.7, 20, 0.9))])
-def test_output_does_not_depend_on_batches_or_neighbours(translator: Translator, options: SearchOptions) -> None:
+def test_output_does_not_depend_on_batches_or_neighbors(translator: Translator, options: SearchOptions) -> None:
     expected = list(translator.stream(LINES, options))
     assert len({translation.text for translation in expected}) > 5  # the network does not say the same to everything
     for changed, window in ((with_(options, batch_tokens=10_000), 4096), (with_(options, batch_tokens=1), 7)):

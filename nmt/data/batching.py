@@ -129,8 +129,8 @@ def collate(
 def plan_in_order(source_lengths: Ids, target_lengths: Ids, batch_tokens: int, order: npt.NDArray[np.int64]) -> Plan:
     """Cut an order of pairs into batches of at most ``batch_tokens`` = rows x longest row of either side.
 
-    A pair that exceeds the budget alone becomes a batch. ``batch_tokens`` includes EOS, the lengths do not. A batch of
-    more than ``ROWS`` pairs has a multiple of ``ROWS``.
+    A pair that exceeds the budget by itself is a batch of its own. ``batch_tokens`` includes EOS, the lengths do not. A
+    batch of more than ``ROWS`` pairs, except the last, has a multiple of ``ROWS``.
     """
     longest = np.maximum(source_lengths, target_lengths)[order] + 1
     plan, first = [], 0

@@ -202,7 +202,7 @@ def cached(
 ) -> Content:
     """Load the entry ``name`` of the ``cache``; build it first from the corpora if it is missing or damaged.
 
-    Of several processes one builds and the others wait. What a killed process has left is built again.
+    One process builds, the others wait. An entry that a killed process left unfinished is built again.
     """
     folder = cache_folder(cache) / name
     if (content := _loaded(folder, load)) is not None:

@@ -227,10 +227,10 @@ class _IdLists:
 class TrainingSet(EncodedCorpus):
     """All pairs of the training corpora, corpus after corpus, from which each epoch reads its own.
 
-    ``dropout`` is the share of merges that a segmentation leaves out, ``rough`` that of pairs whose source is changed,
-    and some sources show terms of the glossary of their ``recipe``, all drawn again in each epoch; the table then has
-    the text of both sides, too. ``parts`` are the pairs of each corpus of a mix, and how many of them an epoch reads.
-    All draws follow from the ``seed``.
+    ``dropout`` is the share of merges that a segmentation leaves out, ``rough`` has the shares of pairs whose source
+    is changed, and some sources show terms of the glossary of their ``recipe``. All are drawn again in each epoch; the
+    table then has the text of both sides, too. ``parts`` are the pairs of each corpus of a mix, and how many of them an
+    epoch reads. All draws follow from the ``seed``.
     """
 
     def __init__(
@@ -254,8 +254,7 @@ class TrainingSet(EncodedCorpus):
 
     def in_epoch(self, epoch: int) -> EncodedCorpus:
         """The pairs that an epoch reads, in the order of the corpora, changed and segmented for it."""
-        whole = all(size == count for size, count in self._parts)
-        if whole:
+        if all(size == count for size, count in self._parts):
             return EncodedCorpus(self._sampled(epoch, np.arange(len(self)))) if self._encode else self
         drawn = epoch_rows(self._parts, seed=self._seed, epoch=epoch)
         if not self._encode:

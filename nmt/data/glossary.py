@@ -5,6 +5,7 @@ of spans, stand around the translation.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,8 +43,11 @@ class Glossary:
     @cached_property
     def _found(self) -> re.Pattern[str]:
         """A whole term, the longest first, with any white space between its words."""
-        spelled = (r"\s+".join(map(re.escape, term.split())) for term in sorted(self._spelled, key=len, reverse=True))
-        return re.compile(rf"(?<!{LETTER})(?:{'|'.join(spelled) or '(?!)'})(?!{LETTER})")
+        groups = defaultdict[str, list[str]](list)  # by their first character, so that few are tried at each place
+        for term in sorted(self._spelled, key=len, reverse=True):
+            groups[first := re.escape(term[0])].append(r"\s+".join(map(re.escape, term.split())).removeprefix(first))
+        spelled = "|".join(f"{first}(?:{'|'.join(rest)})" for first, rest in groups.items())
+        return re.compile(rf"(?<!{LETTER})(?:{spelled or '(?!)'})(?!{LETTER})")
 
     def annotated(self, text: str) -> str:
         """Replace each term of a text to translate."""

@@ -57,7 +57,7 @@ class Protection:
 
     kinds: tuple[Span, ...] = ()
     tags: tuple[str, ...] = ()
-    """Of training corpora; each is a piece, and never hidden."""
+    """The tags of the training corpora; each is a piece, and never hidden."""
 
     @cached_property
     def _token(self) -> re.Pattern[str]:

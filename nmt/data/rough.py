@@ -18,7 +18,7 @@ AROUND = (-1, 0), (1, 0), (0, -1), (1, -1), (0, 1), (-1, 1)
 MOST_TYPOS = 0.1
 """Share of mistyped letters in the worst text."""
 PLACES = {key: (x, y) for y, row in enumerate(KEYS) for x, key in enumerate(row)}
-NEIGHBOURS = {
+NEIGHBORS = {
     key: [other for other, (ox, oy) in PLACES.items() if (ox - x, oy - y) in AROUND] for key, (x, y) in PLACES.items()
 }
 WORD = re.compile(r"[\w'’]+")
@@ -32,7 +32,7 @@ def mistyped(text: str, choice: Random, rate: float) -> str:
         letters = list(word[0])
         for place, letter in enumerate(letters):
             if letter.isalpha() and choice.random() < rate:
-                key = choice.choice(NEIGHBOURS.get(unaccented(letter.lower()), letter))
+                key = choice.choice(NEIGHBORS.get(unaccented(letter.lower()), letter))
                 key, rest = key.upper() if letter.isupper() else key, letters[place + 1 : place + 2]
                 kinds = [key, *rest], [key + letter, *rest], ["", *rest], [*rest, letter]
                 letters[place : place + 2] = choice.choice(kinds)

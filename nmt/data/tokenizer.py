@@ -98,9 +98,9 @@ class Tokenizer:
 
     def scores(self) -> dict[str, float]:
         """The score of each piece that text is cut into: in byte-pair encoding the highest is merged first."""
-        special = self._processor.is_control, self._processor.is_unknown
-        normal = (i for i in range(self.size) if not any(is_special(i) for is_special in special))
-        return {self._names[i]: self._processor.get_score(i) for i in normal}
+        model = self._processor
+        normal = (i for i in range(self.size) if not (model.is_control(i) or model.is_unknown(i)))
+        return {self._names[i]: model.get_score(i) for i in normal}
 
     def normalized(self, text: str) -> str:
         """The text that is cut into pieces: normalized, its spaces replaced by SentencePiece's mark."""
@@ -169,7 +169,7 @@ class Tokenizers:
     protection: Protection = field(default_factory=Protection)
     """Hides spans before a text is encoded."""
     to: str | None = None
-    """The tag of source texts without one, but for training."""
+    """The tag put before source texts that have none, except in training."""
     rough: bool = False
     """Whether a source in capitals is read as a sentence."""
 
@@ -247,7 +247,6 @@ LEARNING_THREADS = 4
 """Fixed, because the sums of another number of threads round differently: the same text gives the same model."""
 MOST_PIECES, LEAST_PIECES, MOST_WORDS = 8_000, 100, 30_000
 """Bounds of a vocabulary whose size the configuration leaves open."""
-SPECIAL_PIECES = 4
 
 
 def learn(
@@ -330,8 +329,8 @@ def _bounds(message: str) -> tuple[int | None, int | None]:
 
 def _explain(message: str, config: schema.LearnedTokenizer, vocabulary: int, side: str) -> str:
     smallest, largest = _bounds(message)
-    if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or largest == SPECIAL_PIECES:
-        text = f"tokenizer: {side} of the training set has no text to learn from"
+    if any(sign in message for sign in ("sentences_.empty()", "all_chars_count")) or largest == len(SPECIAL):
+        text = f"tokenizer: no text to learn from on {side} of the training set"
         return f"{text} (SentencePiece skips lines over 4192 bytes)"
     size = f"tokenizer.vocabulary: {vocabulary}"
     if largest:

@@ -21,7 +21,7 @@ from nmt.errors import DataError
 Weights = npt.NDArray[np.floating]
 Alignment = frozenset[Link]
 
-NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 """Steps from a link to those beside it, the direct ones first, as Koehn et al. order them."""
 
 
@@ -45,7 +45,7 @@ def symmetrized(ahead: Alignment, back: Alignment) -> Alignment:
     while len(links) > before:
         before = len(links)
         # also of links that are added meanwhile
-        for near in ((i + up, j + right) for i, j in sorted(either) if (i, j) in links for up, right in NEIGHBOURS):
+        for near in ((i + up, j + right) for i, j in sorted(either) if (i, j) in links for up, right in NEIGHBORS):
             if near in either and any(free(near)):
                 links.add(near)
     for link in (*sorted(ahead), *sorted(back)):

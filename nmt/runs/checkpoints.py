@@ -20,7 +20,6 @@ from nmt.files import (
     refuse_links_outside,
     require_regular_file,
     sync,
-    write_checksums,
     write_json,
 )
 
@@ -68,9 +67,10 @@ class Checkpoints:
                 save_tensors(training.tensors, aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
             for file in aside.glob("*.safetensors"):
-                file.chmod(aside.stat().st_mode & 0o666)  # safetensors makes them readable by their owner alone
+                file.chmod(aside.stat().st_mode & 0o666)  # safetensors makes them readable only by their owner
                 sync(file)
-            write_checksums(aside)  # the last file; writing it syncs the directory, too
+            sums = {file.name: digest(file) for file in sorted(aside.iterdir())}
+            write_json(aside / CHECKSUMS, sums)  # the last file; writing it syncs the directory, too
             if folder.exists():  # otherwise a crash has left the predecessor as the only one
                 shutil.rmtree(before, ignore_errors=True)
                 folder.rename(before)
@@ -244,7 +244,6 @@ def average(weights: "Iterable[Mapping[str, Tensor]]") -> "dict[str, Tensor]":
 
 def load_tensors(path: Path) -> "dict[str, Tensor]":
     """Load a safetensors file. Raises CheckpointError if the file is missing or malformed."""
-    inspect(path)
     try:
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())

@@ -1,9 +1,10 @@
 """The run directory: safetensors, JSON, YAML and SentencePiece models; nothing that executes.
 
 RUN/config.yaml  manifest.json  data_report.json  metrics.jsonl  samples.jsonl  film.safetensors
-RUN/tokenizer/{source,target}.model
+RUN/tokenizer/{source,target}.model  tensorboard/
 RUN/checkpoints/{last,best}/model.safetensors        last: also training.safetensors and training.json
 RUN/checkpoints/previous                             the ``last`` before this one
+RUN/checkpoints/update-N/model.safetensors           the candidates for the average
 RUN/checkpoints/*/sha256.json                        checksums of the files beside it
 RUN/test.hypotheses.txt  test.scores.json            results on the test set, after training has finished
 RUN/confidence.json  confidence.png                  made by nmt-evaluate --calibrate
@@ -204,7 +205,7 @@ class Change:
 
 
 def changes_to(manifest: Mapping[str, Any], config: Config, update: int = 0) -> list[Change]:
-    """Return the changes, after an ``update``, from the configuration in a manifest to another one, save its output."""
+    """Return the changes, after an ``update``, from the configuration in a manifest to another; without ``output``."""
     before, now = flat(manifest["config"]), flat(config.model_dump(mode="json"))
     return [
         Change(update, key, before.get(key), now.get(key))

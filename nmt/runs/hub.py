@@ -11,13 +11,12 @@ from typing import Any
 from nmt.config import Config, load_run_config
 from nmt.errors import CheckpointError
 from nmt.files import read_json, write_text
-from nmt.runs.checkpoints import inspect
 from nmt.runs.directory import RunDirectory, read_manifest
 
 PREFIX = "hf:"
 """Begins the name of a run on the hub."""
 FILES = ("config.yaml", "manifest.json", "data_report.json", "confidence.json", "test.scores.json")
-"""What translation and the model card need besides tokenizers and weights. Sentences of the corpora stay at home."""
+"""What translation and the model card need besides tokenizers and weights. None has sentences of the corpora."""
 
 
 def local(run: str) -> str:
@@ -69,7 +68,7 @@ def card(run: RunDirectory, config: Config) -> str:
         encoder=model.encoder.type,
         decoder=model.decoder.type,
         attention=model.attention.type,
-        megabytes=f"{inspect(run.folder('best') / 'model.safetensors')[0] / 1e6:.1f}",
+        megabytes=f"{4 * run.parameters('best') / 1e6:.1f}",
         version=manifest.get("versions", {}).get("nmt-attention", "of unknown version"),
         seed=config.seed,
         facts="\n".join(_facts(run, config, manifest)),

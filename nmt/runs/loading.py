@@ -69,7 +69,7 @@ def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes
     if checkpoint == "best" and not run.has("best"):
         raise CheckpointError(f"{run.checkpoints / 'best'}: missing; a run has it after its first validation")
     weights = run.folder(checkpoint) / "model.safetensors"
-    with torch.device("meta"):  # sizes alone
+    with torch.device("meta"):  # only sizes
         parameters = uninitialized_model(config.model, *sizes).parameters()
         described = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
     found, _ = inspect(weights)
@@ -89,7 +89,7 @@ def start(model: Seq2Seq, path: str, tags: Collection[str], say: Say) -> dict[st
     found, own = unshared(other.model.state_dict()), unshared(model.state_dict())
     both = {name: found[name] for name in own if name in found}
     if unlike := [name for name, tensor in both.items() if tensor.shape != own[name].shape]:
-        shapes = f"has shape {tuple(own[unlike[0]].shape)}, in {path} {tuple(found[unlike[0]].shape)}; use that one"
+        shapes = f"has shape {tuple(own[unlike[0]].shape)}, in {path} {tuple(found[unlike[0]].shape)}; use those sizes"
         raise ConfigError(f"model.attention: does not fit training.start_from: tensor {unlike[0]} {shapes}")
     model.load_state_dict(both, strict=False)
     counts: dict[str, list[int]] = {}

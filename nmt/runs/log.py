@@ -123,11 +123,11 @@ def read_film(path: Path) -> Film | None:
 
 
 def add_frame(path: Path, update: int, frame: Sequence[tuple[Filmed, npt.NDArray[np.floating]]]) -> None:
-    """Add a frame, sentences and the weights (T, S) of each after ``update`` updates, to the film of a run; none whose
-    weights are not finite.
+    """Add a frame, sentences and the weights (T, S) of each after ``update`` updates, to the film of a run; skip it
+    if weights are not finite.
 
     Frames of the same and of later updates go: a run that resumed makes them again. So does a film of other sentences.
-    Where there are too many frames, the one goes whose neighbors' updates have the smallest ratio: early ones, when
+    If there are too many frames, the one goes whose neighbors' updates have the smallest ratio: early frames, when
     attention forms, stay dense. Raises CheckpointError if the file cannot be written.
     """
     if not all(np.isfinite(each).all() for _, each in frame):

@@ -45,7 +45,7 @@ class Checkpointing:
 
     def save(self, progress: Progress) -> None:
         """Save ``last``, unless the weights are not finite or the last update was skipped: then it keeps the weights
-        from before the skipped updates. A finished run is saved in any case.
+        from before the skipped updates. A finished run is saved after a skipped update, too.
 
         On the same machine a resumed run equals, bit for bit, one that never stopped: ``last`` has the weights, the
         moments of the optimizer, the states of the random generators, and ``progress``, which has the position in the
@@ -132,7 +132,7 @@ class Checkpointing:
         Progress is unaffected: the next ``best`` of an extended run has to beat the checkpoints, not the average.
         """
         names = on_writer(self.machine.world, lambda: candidates(self.run, progress))
-        if self.training.average == 1 or len(names) < 2 or progress.best is None:
+        if len(names) < 2 or progress.best is None:
             return
         mean = share_tensors(self.machine.world, lambda: average(self.run.weights(name) for name in names))
         load_weights(self.model, dict(mean), "the average of several checkpoints")
@@ -233,7 +233,8 @@ def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], 
     if changed := [key for key in keys if before.get(key) != facts[key]]:
         raise ConfigError(
             *(f"{run.manifest}: {key} was {before.get(key)} and is now {facts[key]}" for key in changed),
-            "the text, or its language, has changed; restore it, or train another run, into a new --output",
+            "the text, a tokenizer or evaluation.bleu_tokenizer has changed; restore it, or train another run, "
+            "into a new --output",
         )
     checkpoint = run.resumable(say)
     progress = saved_progress(run, checkpoint)
@@ -258,7 +259,7 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     if config.data.test is not None:
         written = run.test_hypotheses.exists() and run.test_scores.exists()
         return written and last.get("test") == progress.update
-    averaged = config.training.average > 1 and len(candidates(run, progress)) > 1
+    averaged = len(candidates(run, progress)) > 1
     return not averaged or last.get("average") == progress.update
 
 

@@ -121,8 +121,8 @@ def speed(trainer: Trainer, warm_ups: int) -> float:
 
 
 def estimate(training: Training, extent: Extent, done: Progress, rate: float, validation: float, share: float) -> str:
-    """Estimate the time of training from ``done`` on, at a ``rate`` of target tokens per second, when a ``validation``
-    of a ``share`` of the pairs takes so many seconds: an untrained network writes long translations."""
+    """Estimate the time of training from ``done`` on, at a ``rate`` of target tokens per second. A ``validation`` of a
+    ``share`` of the pairs took so many seconds, an upper bound: an untrained network writes long translations."""
     updates, every = training.updates - done.update, training.validation.every
     due = {training.validation.first or every, *range(every, training.updates, every), training.updates}
     validated = max(done.validated, done.update - 1)

@@ -27,7 +27,7 @@ TRIED = ("cuda",)
 
 
 class Trial:
-    """Training steps with copies of the untrained network, without dropout, on the first batch of training."""
+    """Training steps with copies of the untrained network, without dropout, on the largest batch of an epoch."""
 
     def __init__(self, model: Seq2Seq, config: Config, prepared: PreparedData) -> None:
         self.model, self.specials, self.corpus = model, Specials.of(prepared.tokenizers), prepared.train
@@ -35,7 +35,7 @@ class Trial:
 
     @cached_property
     def batch(self) -> Batch:
-        """The first one of training. It takes time to plan, and many runs need no trial."""
+        """The largest one of an epoch. It takes time to plan, and many runs need no trial."""
         size = self.training.batch_tokens
         return next(training_batches(self.corpus, self.specials, size, seed=1, position=Position()))[1]
 
@@ -93,6 +93,6 @@ def choose_kernels(machine: Machine, trial: Trial, say: Say) -> Machine:
     problems = [each for each in machine.world.gather(problem, patiently=True) if each]
     if not problems:
         return machine
-    result = "training takes the plain ones, which are slower; with kernels: plain translation does, too"
+    result = "training uses the plain ones, which are slower; set kernels: plain so that translation uses them, too"
     say(Caution(f"warning: kernels: the fast ones fail ({'; '.join(problems)}); {result}"))
     return replace(machine, kernels="plain")

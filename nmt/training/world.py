@@ -119,7 +119,7 @@ def in_turn(world: World, action: Callable[[], Item]) -> Item:
 def in_shares(world: World, items: Sequence[Item], action: Callable[[Sequence[Item]], Iterable[Json]]) -> list[Json]:
     """Give each process every n-th item; -> the results of all items, in order, in all processes.
 
-    What one process raises, a user's error or ``Stopped``, is raised in all of them.
+    An error of one process, a user's or ``Stopped``, is raised in all of them.
     """
     if world.size == 1:
         return list(action(items))
@@ -192,11 +192,14 @@ def joined(device: str, seconds: float) -> Iterator[World]:
     up to ``seconds``.
 
     Raises ConfigError if the launcher's variables are wrong, the port is in use or there are too few GPUs; ProcessError
-    if another process does not come.
+    if another process does not join in time.
     """
     if not all(name in os.environ for name in VARIABLES):
         yield ONE_PROCESS
         return
+    numbers = {name: os.environ.get(name, "0") for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")}
+    wrong = [f"{name}: found '{value}'; must be a number" for name, value in numbers.items() if not value.isdecimal()]
+    ConfigError.raise_if_any(wrong)
     world = _Processes(_own_device(device), timedelta(seconds=seconds))
     try:
         yield world
@@ -211,7 +214,7 @@ def _own_device(name: str) -> torch.device:
     if device.type == "cpu":
         return device
     if device.index is not None:
-        raise ConfigError(f"device: '{name}' would be used by all processes; use cuda, of which each takes its own")
+        raise ConfigError(f"device: '{name}' would be used by all processes; use cuda, and each takes its own GPU")
     if 1 < count <= local:
         problem = f"process {local} of this machine has no GPU of its own, PyTorch sees {count}"
         raise ConfigError(f"device: {problem}; start fewer with --nproc-per-node, or set device: cpu")
@@ -294,7 +297,7 @@ def _store(patience: timedelta) -> Any:
     """The store of torchrun, or of the first process. Raises ConfigError."""
     try:
         return next(rendezvous("env://", timeout=patience))[0]
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # ValueError: a port or a number of processes out of range
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).partition("\n")[0]
         others = "have the other ranks" if os.environ["RANK"] == "0" else "has rank 0"

@@ -131,14 +131,14 @@ class Terms(Section):
     file: Text
     """File with a term, a tab and its translation on each line."""
     share: Fraction = 0.15
-    """Share of the training pairs that show some of their terms, half on average, or (15%) the whole target."""
+    """Share of the training pairs that show translations: 85% of them for some terms, 15% the whole target."""
 
 
 class Rough(Section):
     """Shares of the training pairs whose source is changed, drawn again in each epoch."""
 
     upper: Fraction = 0.05
-    """In small letters, as sources in capitals are read."""
+    """In lower case, as the network reads sources in capitals."""
     title: Fraction = 0.05
     """Capital Initials."""
     typos: Fraction = 0.4
@@ -146,7 +146,7 @@ class Rough(Section):
     accents: Fraction = 0.05
     """Without accents."""
     stop: Fraction = 0.05
-    """Without final full stop."""
+    """Without the final full stop."""
 
 
 class Data(Section):

@@ -212,7 +212,7 @@ export class Tokenizer {
     return parts.filter(({ piece }) => piece).map(({ piece }) => id(piece));
   }
 
-  /** Merge neighbours, highest score first, leftmost of equals; the right one becomes empty. @param {Part[]} parts */
+  /** Merge neighbors, highest score first, leftmost of equals; the right one becomes empty. @param {Part[]} parts */
   #merge(parts) {
     /** @type {Heap} */
     let heap;
@@ -240,7 +240,7 @@ export class Tokenizer {
 
 /**
  * @typedef {{at: number, piece: string, frozen: boolean, before?: Part, after?: Part}} Part of a text; at: its place
- * @typedef {{left: Part, piece: string, score: number, depth: number, longer?: Heap, shorter?: Heap}} Pair two neighbours, in
+ * @typedef {{left: Part, piece: string, score: number, depth: number, longer?: Heap, shorter?: Heap}} Pair two neighbors, in
  *   a leftist heap (Crane 1972); depth: the length of the shortest way down
  * @typedef {Pair | undefined} Heap
  */
