@@ -8,7 +8,7 @@ import torch
 
 from nmt import fast
 from nmt.config import Config
-from nmt.config.schema import Kernels, LearnedTokenizer, Model
+from nmt.config.schema import LearnedTokenizer, Model
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Tokenizers, learn
 from nmt.model import Seq2Seq, build_model
@@ -52,14 +52,10 @@ def network(attention: dict[str, Any] = ATTENTIONS[0], tokenizers: Tokenizers = 
 
 
 def translator_of(
-    model: Seq2Seq,
-    tokenizers: Tokenizers = TOKENIZERS,
-    precision: torch.dtype = torch.float32,
-    kernels: Kernels = "auto",
-    device: str = "cpu",
+    model: Seq2Seq, tokenizers: Tokenizers = TOKENIZERS, precision: torch.dtype = torch.float32, device: str = "cpu"
 ) -> Translator:
     """A translator of the weights that a model has now."""
-    return Translator(fast.search(model, precision, kernels), tokenizers, torch.device(device), precision)
+    return Translator(fast.search(model, precision), tokenizers, torch.device(device), precision)
 
 
 def save_run(

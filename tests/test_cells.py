@@ -37,9 +37,9 @@ def random(*shape: int, seed: int = 1) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
 
 
-def filled(module: Any, seed: int = 2) -> Any:
+def filled(module: Any) -> Any:
     """The module in double precision with random parameters, gains and biases of normalizations too."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(2)
     for parameter in module.double().parameters():
         nn.init.uniform_(parameter, -0.8, 0.8, generator=generator)
     return module

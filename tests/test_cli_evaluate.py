@@ -20,6 +20,7 @@ from nmt.evaluation.alignment import diagonal
 from nmt.evaluation.by_length import UNTRAINED
 from tests.comparison import snapshot
 from tests.small_translator import ATTENTIONS, LINES, save_run
+from tests.test_experiments import replaced
 from tests.test_start_up import run_commands
 
 SOURCES = [" ".join(["word"] * length) for length in (3, 8, 12, 12, 25)]
@@ -162,23 +163,21 @@ def test_the_share_retained_is_that_of_the_lengths_given(files: Path, command: C
 
 def test_the_bins_of_a_run_are_those_of_its_configuration(models: Path, tmp_path: Path, command: Command) -> None:
     config = Path("none/config.yaml")
-    before = config.read_text("utf-8")
     changed = load_config(config).model_copy(update={"evaluation": Evaluation(bins=(2, 4), bootstrap=10)})
-    config.write_text(dump_config(changed), "utf-8")
 
     def bounds(*options: str) -> list[str]:
         _, out, _ = command(evaluate.main, *TEST_SET, "--model", "none", "--device", "cpu", *options)
         return [line.split()[1] for line in out.splitlines() if line.startswith("none ")]
 
     longest = max(len(line.split()) for line in LINES[:9])
-    assert bounds() == ["0-2", "3-4", f"5-{longest}"]
-    assert bounds("--bins", "50") == ["0-50"]
-    curve = ("--system", "gold=ref", "--system", "none=none", "--output", str(tmp_path / "curve"))
-    _, out, _ = command(length_curve.main, *TEST_SET, *curve)
+    with replaced(config, dump_config(changed).encode()):
+        assert bounds() == ["0-2", "3-4", f"5-{longest}"]
+        assert bounds("--bins", "50") == ["0-50"]
+        curve = ("--system", "gold=ref", "--system", "none=none", "--output", str(tmp_path / "curve"))
+        _, out, _ = command(length_curve.main, *TEST_SET, *curve)
     rows = [line.split() for line in out.splitlines() if line.startswith(("gold ", "none "))]
     assert [row[1] for row in rows[:6]] == ["0-2", "3-4", f"5-{longest}"] * 2
     assert len(rows) == 6  # a system of 0 BLEU is not compared
-    config.write_text(before, "utf-8")
 
 
 def test_attention_is_scored_as_alignment(models: Path, tmp_path: Path, command: Command) -> None:

@@ -21,8 +21,8 @@ TEXT = "".join(f"{line}\n" for line in LINES)
 
 
 @pytest.fixture(scope="module")
-def run_without_attention(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_run(tmp_path_factory.mktemp("runs") / "none", ATTENTIONS[2]))
+def run_without_attention(folder: Path) -> str:
+    return str(save_run(folder / "none", ATTENTIONS[2]))
 
 
 Translate = Callable[..., tuple[int, str, str]]

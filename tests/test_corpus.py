@@ -150,8 +150,8 @@ def test_line_counts_that_differ_are_named_and_a_corpus_without_a_pair_is_refuse
 def test_tsv_columns(write: Write) -> None:
     path = write("a.tsv", "id\tun\tone\nid\tdeux\u2028\ttwo\tmore\n")
     assert pairs_of(tsv=path, source_column=2, target_column=1) == [Pair("one", "un"), Pair("two", "deux\u2028")]
-    said = error_of(pairs_of, tsv=path, target_column=4)
-    assert said.startswith(f"{path}:1: 3 ") and "column 4 does not exist" in said
+    said = error_of(pairs_of, tsv=path, target_column=3)
+    assert said.startswith(f"{path}:1: 3 ") and "column 3 does not exist" in said
 
 
 def test_json_lines_with_plain_and_dotted_keys(write: Write) -> None:
@@ -197,9 +197,13 @@ def test_a_hub_dataset_that_cannot_be_loaded_names_the_alternative(monkeypatch: 
     assert message == f"hub dataset 'some/corpus', split 'x': {problem}{{source: FILE, target: FILE}}"
 
 
-def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk() -> None:
+def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``datasets`` before 5.0 would read ./train.pkl, a pickle, for ``pandas``."""
-    for name in ("pandas", "../folder", "a/b/c"):
+    monkeypatch.chdir(tmp_path)
+    Path("own/corpus").mkdir(parents=True)
+    for name in ("pandas", "../folder", "a/b/c", "own/corpus"):
         assert error_of(pairs_of, hub=name, split="train").endswith("not a dataset of the hub; must be OWNER/NAME")
 
 

@@ -136,19 +136,17 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Register all parts, for one test; the names that the page defines."""
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register all parts, for one test."""
     for registry in [each for each in vars(schema).values() if isinstance(each, schema.Registry)]:
         monkeypatch.setattr(registry, "options", dict(registry.options))
         monkeypatch.setattr(registry, "builders", dict(registry.builders))
-    names: dict[str, Any] = dict(globals(), ScoredAttention=ScoredAttention)
-    exec(SCORE, names)
+    exec(SCORE, dict(globals()))
     schema.DECODERS.builds(schema.DECODERS.register(CacheOptions))(CacheDecoder)
     schema.ATTENTIONS.builds(schema.ATTENTIONS.register(MeanOptions))(MeanAttention)
     schema.ENCODERS.register(MinimalEncoder)
     schema.DECODERS.register(MinimalDecoder)
     schema.CELLS.builds(Minimal)(MinimalCell)
-    return names
 
 
 def configured(folder: Path, part: str, output: str = "run", updates: int = 2) -> Config:

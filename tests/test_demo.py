@@ -15,7 +15,7 @@ from demo_language.clauses import BE, VerbGroup, clause
 from demo_language.corpus import BINS, LONGEST, SHORTEST, pharaoh
 from demo_language.generator import Generator
 from demo_language.morphology import Adjective, Noun, Verb
-from demo_language.nominal import ANY, THE, A, NounPhrase
+from demo_language.nominal import ANY, THE, A
 from demo_language.phrase import Phrase, Sentence, rule, word
 from nmt.errors import DataError
 from tests.comparison import snapshot
@@ -37,14 +37,11 @@ def verb(english: str, table: list[Verb] = lexicon.TRANSITIVE) -> Verb:
     return next(entry for entry in table if f"{entry.english.base} {entry.english.particle}".strip() == english)
 
 
-def the(english: str, *, plural: bool = False) -> NounPhrase:
-    return nominal.noun_phrase(THE, noun(english), plural=plural)
-
-
 def cases() -> list[tuple[Phrase, str, str, str]]:
     """Derivations and what a person writes for them: English, French, links."""
     old_trees = nominal.noun_phrase(A, noun("tree"), plural=True, before=adjective("old"))
-    ate = clause(HE, VerbGroup(verb("eat"), "past"), moved=the("pear", plural=True).agreement)
+    pears = nominal.noun_phrase(THE, noun("pear"), plural=True)
+    ate = clause(HE, VerbGroup(verb("eat"), "past"), moved=pears.agreement)
     owls = nominal.noun_phrase(81, noun("spider"), after=adjective("black"))
     return [
         (  # des becomes de in front of an adjective
@@ -66,7 +63,7 @@ def cases() -> list[tuple[Phrase, str, str, str]]:
             "0-0 1-1 1-3 2-2 2-4 3-2",
         ),
         (  # relative clauses: qui; qu', participle that agrees with what was moved
-            clause(clauses.that(the("pear", plural=True), ate), VerbGroup(BE, "past"), word("good", "bonnes")),
+            clause(clauses.that(pears, ate), VerbGroup(BE, "past"), word("good", "bonnes")),
             "The pears that he ate were good.",
             "Les poires qu'il a mangées étaient bonnes.",
             "0-0 1-1 2-2 3-2 4-3 4-4 5-5 6-6",

@@ -35,11 +35,10 @@ HOST = platform.node()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(folder: Path) -> Path:
     """A corpus and its cache, made before processes start."""
-    made = tmp_path_factory.mktemp("distributed")
-    prepare(exact(made))
-    return made
+    prepare(exact(folder))
+    return folder
 
 
 def exact(folder: Path, output: str = "run", **training: Any) -> Config:

@@ -113,8 +113,7 @@ def test_runs_lie_by_system_or_by_system_and_seed(tmp_path: Path) -> None:
     seeds = plan_of(write_experiment(tmp_path, seeds=[1, 7]))
     assert [run.label for run in seeds.runs] == ["none:1", "none:7", "bahdanau:1", "bahdanau:7"]
     assert seeds.runs[1].path == out / "none" / "seed-7" and seeds.runs[1].config.seed == 7
-    assert len(seeds.runs_of("none")) == 2
-    assert seeds.select(["none"]) == seeds.runs[:2]
+    assert (*seeds.runs_of("none"),) == seeds.select(["none"]) == seeds.runs[:2]
     assert seeds.select(["none:7", "bahdanau:1"]) == seeds.runs[1:3]
     with pytest.raises(ConfigError, match="--only none:3: no such system or NAME:SEED; choose one of: none, none:1"):
         seeds.select(["none:3"])
@@ -147,9 +146,8 @@ def test_settings_come_last_and_leave_what_the_experiment_decides(tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
+def finished(folder: Path) -> tuple[Path, Plan]:
     """A folder with an experiment of one finished run, which tests leave as it is."""
-    folder = tmp_path_factory.mktemp("finished")
     plan = plan_of(write_experiment(folder, {"none": SYSTEMS["none"]}))
     train(plan.runs[0].config)
     return folder, plan

@@ -38,9 +38,8 @@ DOCUMENTED = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(folder: Path) -> Path:
     """A folder with the texts of the small task, ``tiny.yaml``, and ``runs/tiny``, which has learned the task."""
-    folder = tmp_path_factory.mktemp("library")
     content = options(folder, "bahdanau", **TRAINING) | {"output": str(folder / "runs" / "tiny")}
     (folder / "tiny.yaml").write_text(json.dumps(content), "utf-8")
     nmt.train(nmt.load_config(folder / "tiny.yaml"))

@@ -57,8 +57,10 @@ def test_tags_follow_the_attention() -> None:
     text, elements = without_tags("<fr> A<BR> <b>b</b>", first=4)
     assert (text, [each.opening for each in elements]) == ("<fr> A b", ["<BR>", "<b>"])
     text, elements = without_tags("<b>a</b> b")
-    weights = np.array([[1.0, 0.0], [0.4, 0.6], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.9, 0.1]])
+    weights = np.array([[0.2, 0.0], [0.4, 0.6], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.9, 0.1]])
     assert with_tags(text, "u v w x y z", elements, weights) == "<b>u v w</b> x y z"
+    text, elements = without_tags("l'<b>ami</b>")
+    assert with_tags(text, text, elements, np.eye(1)) == "<b>l'ami</b>", "no tag within a word"
 
 
 @pytest.mark.parametrize(

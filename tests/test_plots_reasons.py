@@ -13,7 +13,8 @@ from nmt.cli import length_curve
 from nmt.evaluation.diagnosis import MEASURES
 from nmt.evaluation.figures.diagnosis import FIGURES, draw_diagnosis
 from tests.figures import ABOUT, DECADES, boxes, inside, on_the_page, reasons
-from tests.small_run import config, train
+from tests.small_run import write_corpus
+from tests.small_translator import ATTENTIONS, save_run
 
 
 def test_no_marker_is_clipped_and_the_unit_is_named() -> None:
@@ -44,8 +45,9 @@ def test_the_reasons_are_drawn_where_they_belong(name: str, bins: Sequence[tuple
 
 
 def test_every_reason_has_its_figure_and_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for attention in ("none", "bahdanau"):
-        train(config(tmp_path, attention, output=attention))
+    write_corpus(tmp_path)
+    for name, attention in (("none", ATTENTIONS[2]), ("bahdanau", ATTENTIONS[0])):
+        save_run(tmp_path / name, attention)
     texts = [f"--source={tmp_path}/test.low", f"--reference={tmp_path}/test.up"]
     command = [*texts, f"--output={tmp_path}/curve", "--why"]
     systems = [f"--system={name}={tmp_path}/{name}" for name in ("none", "bahdanau")]

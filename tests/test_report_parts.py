@@ -84,8 +84,8 @@ def test_most_letters_decide_the_direction() -> None:
 # --- the choice of sentences ------------------------------------------------------------------------------------------
 
 
-def bins_of(lengths: Integers, size: int = 10) -> list[Integers]:
-    return [np.flatnonzero((lengths - 1) // size == k) for k in range(int(lengths.max() - 1) // size + 1)]
+def bins_of(lengths: Integers) -> list[Integers]:
+    return [np.flatnonzero((lengths - 1) // 10 == k) for k in range(int(lengths.max() - 1) // 10 + 1)]
 
 
 def test_the_choice_is_reproducible_whole_and_of_all_lengths() -> None:
@@ -101,11 +101,11 @@ def test_the_choice_is_reproducible_whole_and_of_all_lengths() -> None:
 
 
 def test_what_tells_the_most_is_there() -> None:
-    """Of 100 sentences 14 are shown, seven of them for a reason: failures, the largest differences, worst and best."""
+    """Of 100 sentences eight are shown, four of them for a reason: what fails, differs most, is the worst, the best."""
     bleu = np.full((2, 100), 50.0)
-    bleu[0, 11], bleu[0, 13], bleu[:, 15], bleu[:, 17] = 1.0, 99.0, (95.0, 10.0), 0.5
-    chosen, _ = choose(14, np.full(100, 5), [np.arange(100)], bleu, np.arange(100) == 16)
-    assert {13, 15, 16, 17} <= set(chosen)
+    bleu[:, 11:16] = [[10, 0.5, 1, 99, 98], [90, 0.5, 1, 99, 98]]
+    chosen, _ = choose(8, np.full(100, 5), [np.arange(100)], bleu, np.arange(100) == 17)
+    assert {17, 11, 12, 14} <= set(chosen)
 
 
 def test_all_are_shown_if_there_are_no_more() -> None:
@@ -142,15 +142,22 @@ def test_samples_of_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "said"),
-    [(0.01, "two is better than one by 3.0 BLEU (95% interval 1.0 to 5.0)."), (0.3, "chance (p = 0.30).")],
+    ("compared", "said"),
+    [
+        (Comparison("one", "two", 9, -3.0, -5.0, -1.0, 0.01), "two is better than one {}."),
+        (Comparison("two", "one", 9, 3.0, 1.0, 5.0, 0.3), "two scores above one {}, which may be chance (p = 0.30)."),
+        (
+            Comparison("two", "one", 9, 3.0, 1.0, 5.0, None),
+            "two scores above one {}; the sentences are too few for a test.",
+        ),
+    ],
 )
-def test_the_overview_says_which_system_is_better(p: float, said: str) -> None:
+def test_the_overview_says_which_system_is_better(compared: Comparison, said: str) -> None:
     systems = [
         SystemScores(name, {"bleu": Score(bleu, "")}, (), np.zeros((1, 0, STATISTICS), np.int64))
         for name, bleu in (("one", 30), ("two", 33), ("bad", 0.1), ("three", 20), ("too", 0.6))
     ]
-    compared = [Comparison("one", other, 9, -3.0, -5.0, -1.0, p) for other in ("two", "three")]
-    better, untrained = findings(systems, compared)
-    assert better.endswith(said) and untrained.startswith("bad, too: ") and UNTRAINED in untrained
+    better, untrained = findings(systems, [compared, replace(compared, system="one", other="three")])
+    assert better == said.format("by 3.0 BLEU (95% interval 1.0 to 5.0)")
+    assert untrained.startswith("bad, too: ") and UNTRAINED in untrained
     assert findings(systems[:1], []) == []

@@ -84,13 +84,13 @@ def test_a_mistake_is_told_what_is_wrong(exercise: int, wrong: Callable[[str], s
 
 @pytest.mark.slow(seconds=40)
 def test_it_runs_with_its_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every cell, with trainings of a tenth of the updates."""
+    """Every cell, with trainings of a hundredth of the updates."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     monkeypatch.setenv("PYTHONPATH", f"{DOCS.parent}:{DOCS.parent / 'scripts'}")
     monkeypatch.delenv("MPLBACKEND", raising=False)  # the notebook shows its figures, as for a reader
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     whole = json.dumps(tutorial.solved(NOTEBOOK))
-    short = whole.replace("updates: 600", "updates: 60")
+    short = whole.replace("updates: 600", "updates: 6")
     assert short != whole
     notebook = nbformat.reads(short, as_version=4)
     client = nbclient.NotebookClient(notebook, timeout=3600, resources={"metadata": {"path": str(tmp_path)}})

@@ -156,11 +156,10 @@ def learned(**options: Any) -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(folder: Path) -> Path:
     """A run that has learned a little."""
-    made = config(tmp_path_factory.mktemp("web"), "bahdanau", updates=60, batch_tokens=400)
-    train(made)
-    return Path(str(made.output))
+    train(config(folder, updates=60, batch_tokens=400))
+    return folder / "run"
 
 
 LINES = ["oak elm ash", "fir", "", "yew box bay fig", "pine oak"]

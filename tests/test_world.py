@@ -62,8 +62,8 @@ def passed_on(world: World) -> list[Any]:
     turns: list[float] = []
 
     def turn() -> float:
-        turns.append(time.monotonic())
         time.sleep(0.05 if world.writes else 0)
+        turns.append(time.monotonic())
         return turns[0]
 
     first = in_turn(world, turn)

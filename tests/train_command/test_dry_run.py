@@ -21,18 +21,17 @@ from tests.train_command.conftest import Train, refused, write_config
 
 
 def test_a_dry_run_estimates_time() -> None:
-    """At an epoch of ten batches a minute, two epochs take two minutes; a validation of half of the pairs took one
-    second."""
+    """Two epochs of 100 minutes, ten batches each, take 200; a validation of half of the pairs took one second."""
     section = training(updates=20, validation={"every": 2, "first": 3})
-    extent = Extent(batches=10, per_update=1, tokens=600)
+    extent = Extent(batches=10, per_update=1, tokens=60_000)
     said = [
         dry_run.estimate(section, extent, Progress(update=made, validated=made), 10.0, 1.0, share=0.5)
         for made in (0, 10, 19)
     ]
     assert said == [
-        "estimate: about 2m 00s for 20 updates (2.0 epochs, 10 target tokens/s), and up to 22s for 11 validations",
-        "estimate: about 1m 00s for 10 updates (1.0 epochs, 10 target tokens/s), and up to 10s for 5 validations",
-        "estimate: about 6s for 1 update (0.1 epochs, 10 target tokens/s), and up to 2s for 1 validation",
+        "estimate: about 3h 20m for 20 updates (2.0 epochs, 10 target tokens/s), and up to 22s for 11 validations",
+        "estimate: about 1h 40m for 10 updates (1.0 epochs, 10 target tokens/s), and up to 10s for 5 validations",
+        "estimate: about 10m 00s for 1 update (0.1 epochs, 10 target tokens/s), and up to 2s for 1 validation",
     ]
 
 

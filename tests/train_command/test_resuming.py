@@ -76,7 +76,7 @@ def test_the_links_that_choose_the_best_checkpoint_stay(run: Path) -> None:
         refuse_other_config(RunDirectory(run), load_run_config(run, [*aligned, "evaluation.gold.first=1"]))
 
 
-def test_a_run_knows_its_own_configuration(train: Train, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_knows_its_own_configuration(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(written.replace("label_smoothing: 0.0", "label_smoothing: 0.1"))
     assert main(["--resume", "--output", str(run)]) == 2
