@@ -29,7 +29,9 @@ def test_fast_steps_are_plain(attention: str, beam_size: int, largest: int, monk
     torch.testing.assert_close(fast, plain, rtol=0, atol=1e-6)  # the plain path rounds energies to fp32
 
 
-@pytest.mark.parametrize(("kind", "rounding"), [("float32", 1e-5), ("bfloat16", 2**-7), pytest.param("int8", 0.0, marks=needs_int8)])
+@pytest.mark.parametrize(
+    ("kind", "rounding"), [("float32", 1e-5), ("bfloat16", 2**-7), pytest.param("int8", 0.0, marks=needs_int8)]
+)
 def test_a_word_is_read_alike_before_and_after_its_layer_becomes_a_table(kind: str, rounding: float) -> None:
     """So that a translation does not depend on those that were made before it."""
     searched = search(small_model("bahdanau").float(), getattr(torch, kind))
