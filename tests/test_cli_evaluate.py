@@ -110,6 +110,7 @@ def test_runs_that_share_a_name_are_seeds_of_one_system(models: Path, tmp_path: 
     options = [*TEST_SET, "--device=cpu", f"--output={tmp_path}/c", "--system=a=bahdanau", f"--system=a={seed}"]
     assert "differ in nothing" in command(length_curve.main, *options)[2]
     (seed / "config.yaml").write_text(written.replace("seed: 1", "seed: 2"))
+    assert "differ in nothing" in command(length_curve.main, *options, f"--system=a={seed}")[2]
     code, _, err = command(length_curve.main, *options, f"--system=b={bf16}")
     advice = "for a fair comparison train all with --set precision=fp32"
     assert code == 0 and f"different precisions: {seed} in fp32, {bf16} in bf16; {advice}\n" in err

@@ -39,7 +39,7 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Callable[..., tuple[int, s
     options = ("--model", run, "--device", "cpu")
     text = (*options, "--source", source, "--reference", reference, "--calibrate", "--json", tmp_path / "scores")
     code, _, err = command(translate, *options, "--confidence", "--input", source)
-    assert code == 2 and f"{run}/confidence.json: there is no calibration of the present weights; make it" in err
+    assert code == 2 and f"{run}/confidence.json: no calibration of the current weights; make it" in err
     found = Translator.load(run, "cpu").translate(LINES)
     reference.write_text("".join(f"{each.text}\n" for each in found))
     code, out, err = command(evaluate, *text)
@@ -63,9 +63,9 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Callable[..., tuple[int, s
     source.write_text("\n\u200b\n")
     assert command(translate, *options, "--confidence", "--input", source)[1] == "0.0000\t\n" * 2
     code, _, err = command(translate, *options, "--confidence", "--beam-size", 7)
-    assert code == 2 and "was made with beam_size 2, not 7; translate as then, or calibrate again" in err
+    assert code == 2 and "was made with beam_size 2, not 7; use that, or calibrate again" in err
     _, _, err = command(translate, *options, "--confidence", "--precision", "bf16", "--input", source)
     assert "was made with precision fp32, not bf16" in err
     weights = run / "checkpoints/best/model.safetensors"
     weights.write_bytes(weights.read_bytes() + b" ")
-    assert "no calibration of the present weights" in command(translate, *options, "--confidence")[2]
+    assert "no calibration of the current weights" in command(translate, *options, "--confidence")[2]

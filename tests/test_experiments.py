@@ -325,6 +325,8 @@ def test_the_command_reports_what_cannot_work_before_it_trains(tmp_path: Path, r
     said = refused(main, "--config", write_experiment(tmp_path, tests=tests))
     assert "tests.a: long 51-70: no sentence has this length; the longest has " in said
     assert "tests.b: short 2-1: the smaller length" in said and "tests.c: bins: found [2, 1]; must be in asc" in said
+    said = refused(main, "--config", write_experiment(tmp_path, tests={"none": lengths}))
+    assert "tests.none: a system has this name, too" in said
     missing = {"source": source, "reference": str(tmp_path / "no.up")}
     path = write_experiment(tmp_path, tests={"a": missing, "b": missing | {"optional": True}})
     problem = f"nmt-experiment: error: tests.a: {tmp_path}/no.up: no such file"

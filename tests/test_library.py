@@ -184,7 +184,7 @@ def test_curves_of_the_command(here: Path, capsys: pytest.CaptureFixture[str], m
     how = ["--bins", "1,2,3", "--beam-size", "1"]
     assert curve_command([*files, *systems, *how]) == 0
     named = [("tiny", "runs/tiny"), ("copy", "test.low"), ("copy", lines(here / "test.up"))]
-    curve = nmt.length_curve(named, "test.low", "test.up", bins=[1, 2, 3], beam_size=1)
+    curve = nmt.length_curve(named, "test.low", "test.up", bins=[1, 2, 3], beam_size=1, length_penalty=None)
     assert capsys.readouterr().out == f"{curve}\n"
     assert [len(each.seeds) for each in curve.systems] == [0, 2], "a name given again is another seed"
     curve.write("of-library")

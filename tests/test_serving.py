@@ -376,6 +376,8 @@ def test_a_port_that_is_taken_is_an_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"^--host 127.0.0.1 --port {port}: cannot listen: Address"):
             listen("127.0.0.1", port)
+    with pytest.raises(ConfigError, match=r"^--host 127\.0\.\.1 --port 1: cannot listen: not a host name; "):
+        listen("127.0..1", 1)
 
 
 @contextlib.contextmanager

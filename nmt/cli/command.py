@@ -75,7 +75,7 @@ class Command:
 
 
 def import_parts() -> None:
-    """Import the user's modules, which register parts. Raises ConfigError for one that fails."""
+    """Import the user's modules, which register parts. Raises ConfigError for one that cannot be imported."""
     for module in filter(None, os.environ.get("NMT_IMPORT", "").split(",")):
         try:
             __import__(module.strip())

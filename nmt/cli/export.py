@@ -1,6 +1,7 @@
 """nmt-export: a run for other programs."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,18 +59,18 @@ def export(
     config = load_run_config(run)
     hint = f"to use it: {directory / 'README.md'}"
     if config.data.rough and not hub:
-        say("data.rough: nmt-translate reads text in capitals as small letters; the exported engine reads it as it is")
+        say("data.rough: nmt-translate lowercases text in capitals; the exported engine does not")
     if hub:
         from nmt.runs.hub import export_hub  # noqa: PLC0415  (slow to import)
 
         export_hub(run, directory)
-        hint = f"to upload it, with the paths of corpora in its configuration: hf upload OWNER/NAME {folder}"
+        hint = f"to upload it, with its configuration and the paths there: hf upload OWNER/NAME {shlex.quote(folder)}"
     elif web:
         refuse_unknown_parts(config.model)
         from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)
 
         export_web(run, directory)
-        hint = f"to see it: python3 -m http.server --directory {folder}"
+        hint = f"to see it: python3 -m http.server --directory {shlex.quote(folder)}"
     elif onnx:
         ConfigError.raise_if_any(onnx_problems(config))
         from nmt.translation.onnx import export_onnx  # noqa: PLC0415

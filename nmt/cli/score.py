@@ -59,7 +59,7 @@ def score(
     require_attention([model], {"--alignments": alignments})
     config = load_run_config(model)
     data = config.data
-    ConfigError.raise_if_any(map(str, Decoding(to=to).unknown_tag(data.tags)))
+    ConfigError.raise_if_any(map(str, Decoding.model_construct(to=to).unknown_tag(data.tags)))
     if reverse_model is not None:
         require_attention([reverse_model], {"--reverse-model": True})
         other = load_run_config(reverse_model).data

@@ -18,7 +18,7 @@ from nmt.cli.files import Output, count_lines, open_outputs, require_attention, 
 from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
-from nmt.config.schema import Data, Size, Width
+from nmt.config.schema import Count, Data, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
 from nmt.data.protection import Protection
@@ -54,7 +54,7 @@ def translate(
     sampling_temperature: Annotated[float, Field(ge=0)] | None = None,
     top_k: Width | None = None,
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None,
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None,
+    seed: Count | None = None,
     **decoding: Any,  # an option for each key of the section decoding
 ) -> None:
     """Translate raw text line by line, in order, from a file or standard input.
@@ -90,7 +90,7 @@ def translate(
     rest = {"--n-best": n_best > 1, "--paragraphs": paragraphs, "--confidence": confidence, "--glossary": glossary}
     refuse_contradictions({**drawn, **sampled, **rest})
     if confidence and len(model) > 1:
-        raise ConfigError("--confidence: is that of one run; name one --model")
+        raise ConfigError("--confidence: works with one run only; name one --model")
     for path in model if glossary else ():
         if load_run_config(path).data.glossary is None:
             raise ConfigError(f"--glossary: {path} was not trained with terms; train a run with data.glossary")

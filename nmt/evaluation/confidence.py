@@ -63,7 +63,7 @@ def fit(per_piece: Sequence[float], good: Flags) -> Calibration:
         weights = weights + step
     slope = weights[0] / scale
     if not slope > 0:  # nor NaN
-        raise DataError("good translations are not more probable than others, so a probability says nothing of them")
+        raise DataError("good translations are not more probable than others, so there is nothing to calibrate")
     return Calibration(float(slope), float(weights[1] - slope * center))
 
 
@@ -72,10 +72,10 @@ def read_calibration(path: Path, weights: Path, search: Mapping[str, Any]) -> Ca
     found = read_json(path) if path.exists() else {}
     known = isinstance(found, dict) and found.get("weights") == digest(weights)
     if not known or not all(isinstance(found.get(name), float) for name in Calibration._fields):
-        raise ConfigError(f"{path}: there is no calibration of the present weights; make it: nmt-evaluate --calibrate")
+        raise ConfigError(f"{path}: no calibration of the current weights; make it: nmt-evaluate --calibrate")
     for key, value in search.items():
         if (made := found.get(key)) != value:
-            remedy = "translate as then, or calibrate again with the same options: nmt-evaluate --calibrate"
+            remedy = "use that, or calibrate again with the same options: nmt-evaluate --calibrate"
             raise ConfigError(f"{path}: was made with {key} {made}, not {value}; {remedy}")
     return Calibration(found["slope"], found["intercept"])
 

@@ -145,7 +145,7 @@ class Diagnosis:
             row: dict[str, Any] = {"system": self.system, "low": low, "high": high, "n": len(members)}
             for name, (mean, *ends) in zip(MEASURES, np.transpose(values).tolist(), strict=True):
                 row[name] = None if np.isnan(mean) else mean
-                if intervals and not np.isnan(mean):
+                if intervals and not np.isnan(ends[0]):
                     row[f"{name}_interval"] = ends
             rows.append(row)
         return rows

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,8 @@ class Systems:
     ) -> None:
         if not named:
             raise ConfigError("systems: none is given; name at least one, such as {'bahdanau': 'runs/demo/bahdanau'}")
-        self.device, self.precision, self.changes, self.say = device, precision, changes or {}, say
+        self.device, self.precision, self.say = device, precision, say
+        self.changes = {name: value for name, value in (changes or {}).items() if value is not None}
         self.sources, self.references = read_test_set(source, reference)
         self.source = os.fspath(source) if isinstance(source, str | os.PathLike) else None
         self.entries: list[Entry] = []
@@ -100,10 +102,8 @@ class Systems:
 
     def _refuse_other_systems(self) -> None:
         """Raise ConfigError for runs that share a name although they are not seeds of one system."""
-        first: dict[str, Entry] = {}
-        for entry in self.entries:
-            other = first.setdefault(entry.name, entry)
-            if other is entry or other.config is None or entry.config is None:
+        for other, entry in combinations(self.entries, 2):
+            if other.name != entry.name or other.config is None or entry.config is None:
                 continue
             changes = changes_to({"config": other.config.model_dump(mode="json")}, entry.config)
             keys = [each.key for each in changes if not is_one_of(each.key, (*WITHOUT_EFFECT, *LENGTH, "precision"))]

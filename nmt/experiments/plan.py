@@ -226,6 +226,8 @@ def _tests(experiment: Experiment, file: str, base: Config) -> dict[str, TestSet
             remedy = "name test sets: {NAME: {source: FILE, reference: FILE}}"
             raise ConfigError(f"{file}: tests: {problem}; {remedy}")
         tests = {DEFAULT_TEST: TestSet(source=own.source, reference=own.target)}
+    if both := sorted((tests.keys() & experiment.systems.keys()) - {DEFAULT_TEST}):  # OUTPUT/NAME is a directory
+        raise ConfigError(*(f"{file}: tests.{name}: a system has this name, too; choose another" for name in both))
     return {
         name: test if test.bins else test.model_copy(update={"bins": base.evaluation.bins})
         for name, test in tests.items()

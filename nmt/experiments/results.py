@@ -27,7 +27,6 @@ from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, Translator
 
 BY_SEED = "bleu_by_seed"
-Row = Mapping[str, Any]
 
 
 # --- translations -----------------------------------------------------------------------------------------------------
@@ -159,7 +158,7 @@ def _alignment_error_rate(plan: Plan, test: str, runs: Sequence[Run]) -> float |
     return mean(rates) if rates else None
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: Mapping[str, Any]) -> dict[str, str]:
     scores = {
         metric.label: "–" if row[name] is None else metric.format(row[name])
         for name, metric in METRICS.items()

@@ -150,7 +150,7 @@ def remaining(run: Run) -> tuple[Flags | None, str]:
 
 
 def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
-    """Whether a run begins anew: it is neither finished nor resumed."""
+    """Whether a run starts from the beginning: it is neither finished nor resumed."""
     return "--resume" not in unfinished.get(run.label, ("--resume",))
 
 
@@ -195,8 +195,8 @@ def _precision(plan: Plan, run: Run, records: list[dict[str, Any]], say: Say) ->
 
 
 def prepare_all(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> set[str]:
-    """Prepare the data of the runs that begin anew, and say once what each of these runs would say about the same data;
-    return the lines that were said. Raises the errors of preparation."""
+    """Prepare the data of the runs that start from the beginning, and say once what each of them would say about the
+    same data; return the lines that were said. Raises the errors of preparation."""
     said = set[str]()
 
     def say_once(text: str) -> None:

@@ -174,8 +174,7 @@ class Translator:
 
         ``first`` is the number of the first line, which decides the random numbers of a sample. No more than ``window``
         lines are held at a time, at first ``first_window``. ``warn`` is called for a line that is cut off or begins
-        with an unknown tag, ``check_stop`` between two batches; ``progress`` counts the lines of each, before they come
-        out.
+        with an unknown tag, ``check_stop`` between two batches; ``progress`` counts lines before they come out.
         """
         for text in windows(lines, first_window, window, _characters):
             yield from self._translate_window(text, first, options, warn, check_stop, progress)

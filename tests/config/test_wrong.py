@@ -34,6 +34,7 @@ from tests.config.configurations import MINIMAL, load, problems
         ("data.rough.upper=1.5", "data.rough.upper", "found 1.5; must be"),
         ("model.dropout=true", "model.dropout", "found true; must be a section"),
         ("decoding=", "decoding", "found nothing"),
+        ("seed=9223372036854775808", "seed", "must be at most 9223372036854775807"),
         ("tokenizer.vocabulary=4", "tokenizer.vocabulary", "found 4; must be at least 5"),
         ("tokenizer.shared=yes", "tokenizer.shared", "found 'yes'; must be true or false"),
         ("training.updates=1.0", "training.updates", "found 1.0; must be a whole number"),

@@ -20,10 +20,11 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-Size = Annotated[int, Field(ge=1)]
+LARGEST = (1 << 63) - 1  # of islice, and of PyTorch's seeds
+Size = Annotated[int, Field(ge=1, le=LARGEST)]
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=64)]
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

@@ -1,4 +1,4 @@
-"""Figures of the diagnosis: why translations of long sentences are worse, and attention as word alignment."""
+"""Figures of the diagnosis: why translations of long sentences are worse."""
 
 from collections.abc import Sequence
 from typing import Any

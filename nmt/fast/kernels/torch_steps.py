@@ -189,7 +189,7 @@ class AttentionSteps:
     Args:
         steps: T.
         keys: U_a h_j, (B, S, A), low.
-        annotations: h_j, (B, S, C), low.
+        values: h_j, (B, S, C), low.
         mask: (B, S), True on real tokens.
         energy: v_a, (A,).
         learns: whether a backward pass follows.
@@ -202,16 +202,14 @@ class AttentionSteps:
     sigmoids: Tensor
     """(T, B, S, A), low; the largest part of an update's memory. Without a backward pass all steps share one."""
 
-    def __init__(
-        self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor, learns: bool
-    ) -> None:
+    def __init__(self, steps: int, keys: Tensor, values: Tensor, mask: Tensor, energy: Tensor, learns: bool) -> None:
         self.high = torch.promote_types(keys.dtype, torch.float32)
-        self.keys, self.annotations, self.slope = 2 * keys, annotations, (2 * energy).to(keys.dtype)
+        self.keys, self.values, self.slope = 2 * keys, values, (2 * energy).to(keys.dtype)
         self.constant = (self.slope.sum(dtype=self.high) / -2).to(keys.dtype).view(1, 1)
         self.blocked = torch.zeros_like(mask, dtype=self.high).masked_fill_(~mask, -torch.inf)
         self.sigmoids = keys.new_empty(steps if learns else 1, *keys.shape).expand(steps, -1, -1, -1)
         self.weights = keys.new_empty(steps, *mask.shape)
-        self.contexts = keys.new_empty(steps, len(keys), annotations.size(-1))
+        self.contexts = keys.new_empty(steps, len(keys), values.size(-1))
 
     def attend(self, t: int, queries: Tensor) -> Tensor:
         """Compute the contexts of step t, (B, C), from its queries W_a s, (A, B)."""
@@ -219,7 +217,7 @@ class AttentionSteps:
         sigmoids = torch.add(self.keys, (2 * queries.T).unsqueeze(1), out=self.sigmoids[t]).sigmoid_()
         energies = torch.addmm(self.constant, sigmoids.flatten(0, 1), self.slope.unsqueeze(1))
         weights.copy_(energies.view_as(weights).to(self.high).add_(self.blocked).softmax(-1))
-        torch.bmm(weights.unsqueeze(1), self.annotations, out=contexts.unsqueeze(1))
+        torch.bmm(weights.unsqueeze(1), self.values, out=contexts.unsqueeze(1))
         return contexts
 
     def prepare(self) -> None:
@@ -231,7 +229,7 @@ class AttentionSteps:
     def back(self, t: int, d_context: Tensor, d_queries: Tensor) -> None:
         """Fill the gradient of the queries (A, B) from that of the contexts (B, C)."""
         inner, sigmoids = self.inner, self.sigmoids[t]
-        d_weights = torch.bmm(d_context.unsqueeze(1), self.annotations.transpose(1, 2)).squeeze(1)
+        d_weights = torch.bmm(d_context.unsqueeze(1), self.values.transpose(1, 2)).squeeze(1)
         d_energies = softmax_back(self.weights[t].to(self.high), d_weights).to(inner.dtype)
         self.d_slope += d_energies.view(-1) @ sigmoids.flatten(0, 1) - d_energies.sum(dtype=self.high) / 2
         torch.mul(d_energies.unsqueeze(-1), self.slope, out=inner)

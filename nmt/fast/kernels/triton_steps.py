@@ -219,24 +219,22 @@ class GruSteps(plain.GruSteps):
 
 
 class AttentionSteps:
-    """As ``nmt.fast.kernels.torch_steps.AttentionSteps``; keys and annotations are contiguous."""
+    """As ``nmt.fast.kernels.torch_steps.AttentionSteps``; keys and values are contiguous."""
 
-    def __init__(
-        self, steps: int, keys: Tensor, annotations: Tensor, mask: Tensor, energy: Tensor, learns: bool
-    ) -> None:
+    def __init__(self, steps: int, keys: Tensor, values: Tensor, mask: Tensor, energy: Tensor, learns: bool) -> None:
         sentences, positions, units = keys.shape
-        self.keys, self.annotations = keys, annotations
+        self.keys, self.values = keys, values
         self.energy = energy.to(torch.promote_types(keys.dtype, torch.float32)).contiguous()
         self.mask = mask.to(torch.int8).contiguous()
         self.queries = keys.new_empty(steps if learns else 1, sentences, units).expand(steps, -1, -1)
         self.weights = keys.new_empty(steps, sentences, positions)
-        self.contexts = keys.new_empty(steps, sentences, annotations.size(-1))
+        self.contexts = keys.new_empty(steps, sentences, values.size(-1))
         block = triton.next_power_of_2(positions)
         self.sizes = {
             "UNITS": units,
-            "WIDTH": annotations.size(-1),
+            "WIDTH": values.size(-1),
             "POSITIONS": block,
-            "BLOCK": min(max(16, TILE // block), triton.next_power_of_2(max(units, annotations.size(-1)))),
+            "BLOCK": min(max(16, TILE // block), triton.next_power_of_2(max(units, values.size(-1)))),
             "num_warps": 8 if block >= 128 else 4,
         }
 
@@ -246,7 +244,7 @@ class AttentionSteps:
         _attend[(sentences,)](
             queries,
             self.keys,
-            self.annotations,
+            self.values,
             self.mask,
             self.energy,
             self.queries[t],
@@ -271,7 +269,7 @@ class AttentionSteps:
             d_context,
             self.queries[t],
             self.keys,
-            self.annotations,
+            self.values,
             self.mask,
             self.energy,
             self.weights[t],

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from csv import DictReader
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from nmt.config import Config, load_run_config, schema
@@ -25,7 +26,11 @@ class Trained:
 
     name: str
     run: RunDirectory
-    config: Config
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration that it was trained with, which may not be that of its experiment any more."""
+        return load_run_config(self.run.path)
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         if path.is_file():
             plan = make_plan(load_experiment(path), str(path))
             planned += plan.tests.values()
-            found += [Trained(run.label, RunDirectory(run.path), run.config) for run in plan.runs]
+            found += [Trained(run.label, RunDirectory(run.path)) for run in plan.runs]
         else:
             found += _runs(path)
     systems = _with_distinct_names([each for each in found if each.run.has("best")])
@@ -97,12 +102,12 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
 def _runs(path: Path) -> list[Trained]:
     """Return the run of a run directory, or all runs of an output directory, in the order of its results."""
     if (path / "config.yaml").is_file():
-        return [Trained(run_name(path), RunDirectory(path), load_run_config(path))]
+        return [Trained(run_name(path), RunDirectory(path))]
     found = []
     for pattern in ("*/config.yaml", "*/seed-*/config.yaml"):
         for run in sorted(file.parent for file in path.glob(pattern)):
             name = ":".join(run.relative_to(path).parts).replace(":seed-", ":")
-            found.append(Trained(name, RunDirectory(run), load_run_config(run)))
+            found.append(Trained(name, RunDirectory(run)))
     if not found:
         near = [str(each) for each in path.resolve().parents if is_run(each)]
         wanted = *near, "a run directory, or an experiment's output directory or YAML file"

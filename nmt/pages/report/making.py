@@ -59,7 +59,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         try:
             engines[system.name] = exported(run, one.translations)
             if system.config.data.rough:
-                say(f"{system.name}: data.rough: the page translates text in capitals as it is, not as small letters")
+                say(f"{system.name}: data.rough: nmt-translate lowercases text in capitals; the page does not")
         except ConfigError as error:
             engines[system.name] = "; ".join(error.problems)
     settings = differing_settings([system.config for system in systems])

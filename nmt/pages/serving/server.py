@@ -32,8 +32,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=128)
-    except OSError as error:
-        problem = f"--host {host} --port {port}: cannot listen: {error.strerror}"
+    except (OSError, UnicodeError) as error:  # UnicodeError: 192.168..1
+        reason = error.strerror if isinstance(error, OSError) else "not a host name"
+        problem = f"--host {host} --port {port}: cannot listen: {reason}"
         raise ConfigError(f"{problem}; choose another port, or an address of this machine") from None
 
 

@@ -192,7 +192,7 @@ export function figure(caption, ...content) {
   return element("figure", {}, element("figcaption", {}, caption), ...content);
 }
 
-/** A number with so many digits after the point, or a dash. @param {number | null | undefined} value */
+/** A number with `digits` digits after the point, or a dash. @param {number | null | undefined} value */
 export function decimal(value, digits = 1) {
   if (value === null || value === undefined) return "–";
   const rounded = Number(value.toFixed(digits)) || 0; // zero has no sign

@@ -89,7 +89,7 @@ export function linesPage(translate, pause, langs, most = Infinity) {
   function model() {
     const { line, step, unit } = chosen;
     const translation = translations[line];
-    const reading = readingOf(translation, unitOf(source.value), unitOf(translation.text));
+    const reading = readingOf(translation, unitOf(translation.sourcePieces.join("")), unitOf(translation.text));
     const sourceRtl = getComputedStyle(source).direction === "rtl";
     return modelOf(reading, { unit, step, sourceRtl, langs, targetUnit: unitOf(translation.text) });
   }

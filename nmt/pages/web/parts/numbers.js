@@ -84,7 +84,7 @@ export function wordText(pieces) {
 }
 
 export const UNSPACED =
-  "[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Mymr}]\\p{M}*";
+  "[\\p{scx=Han}\\p{scx=Hira}\\p{scx=Kana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Mymr}\\p{sc=Tibt}]\\p{M}*";
 const LETTERS = `(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+`;
 const TOKEN = new RegExp(`\\s+|${UNSPACED}|${LETTERS}(?:['’_-]${LETTERS})*['’]?|\\S`, "gu");
 

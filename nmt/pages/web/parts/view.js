@@ -55,7 +55,7 @@ export function translationView(choose) {
 /** @param {Model} model */
 function legendOf({ unit, hard }) {
   const scale = hard
-    ? "Each step looks at one position alone, which no temperature would change."
+    ? "Each step looks at only one position; no temperature changes that."
     : "An empty cell is 0, full color is 1; a row sums to 1.";
   const joined = "A word's weight is the sum over its source pieces, averaged over its target pieces.";
   return unit === "words" ? `${scale} ${joined}` : scale;
