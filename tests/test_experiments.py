@@ -23,6 +23,7 @@ from nmt.experiments.plan import Plan, Run, load_experiment, make_plan
 from nmt.experiments.results import _cells, draw_all, is_translated, translate_all
 from nmt.experiments.running import remaining, remaining_runs, run_jobs
 from nmt.messages import silent
+from nmt.pages.report.collecting import collect
 from nmt.runs.directory import RunDirectory
 from tests.comparison import snapshot
 from tests.small_run import config, train
@@ -162,6 +163,13 @@ def replaced(file: Path, content: bytes) -> Iterator[None]:
         yield
     finally:
         file.write_bytes(before)
+
+
+def test_a_report_shows_what_a_run_was_trained_with(finished: tuple[Path, Plan]) -> None:
+    base = finished[0] / "base.yaml"
+    with replaced(base, base.read_bytes().replace(b"updates: 4", b"updates: 9")):
+        [system] = collect([str(finished[0] / "experiment.yaml")], None, (None, 0), silent).systems
+        assert system.config.training.updates == 4
 
 
 # --- what is left to do -----------------------------------------------------------------------------------------------
