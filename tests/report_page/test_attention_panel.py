@@ -185,6 +185,6 @@ def test_hard_attention_has_no_temperature(page: Page, tmp_path: Path) -> None:
     page.open(file, f"#attention=10&system={LUONG}&unit=pieces")
     np.testing.assert_array_equal(painted(page, len(weights)), weights)
     assert page.text("[data-value=entropy]") == "0.00" and not page.find(slider).is_displayed()
-    assert "one position alone" in page.text("section[data-panel=attention] figure")
+    assert "only one position" in page.text("section[data-panel=attention] figure")
     page.open(file, f"#attention=100&temperature=0.125&{urlencode({'system': HEADS})}")
     assert page.find(slider).is_displayed()

@@ -17,7 +17,7 @@ export function parseState(fragment, panels) {
 /** The fragment of a state, panel first; empty values are left out. @param {State} state */
 export function formatState({ panel, ...values }) {
   const own = values[panel] ?? "";
-  const pairs = Object.entries(values).filter(([key, value]) => key !== panel && value !== "");
+  const pairs = Object.entries(values).filter(([key, value]) => key !== panel && value !== null && value !== "");
   const rest = new URLSearchParams(pairs).toString();
   return `#${encodeURIComponent(panel)}${own === "" ? "" : `=${encodeURIComponent(own)}`}${rest && `&${rest}`}`;
 }
