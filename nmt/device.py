@@ -33,7 +33,7 @@ def resolve_device(name: str) -> torch.device:
         raise ConfigError(f"device: '{name}' is not supported; use auto, cpu, cuda or cuda:0")
     count = torch.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= count:
-        raise ConfigError(f"device: '{name}' is missing: PyTorch sees GPUs from 0, {count} in all; use auto or cpu")
+        raise ConfigError(f"device: '{name}' not found: PyTorch sees {count} GPUs, numbered from 0; use auto or cpu")
     if device.type == "cuda":
         backends: Any = torch.backends
         for products in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):

@@ -63,7 +63,7 @@ def test_a_run_is_calibrated(tmp_path: Path, command: Callable[..., tuple[int, s
     source.write_text("\n\u200b\n")
     assert command(translate, *options, "--confidence", "--input", source)[1] == "0.0000\t\n" * 2
     code, _, err = command(translate, *options, "--confidence", "--beam-size", 7)
-    assert code == 2 and "was made with beam_size 2, not 7; use that, or calibrate again" in err
+    assert code == 2 and "was made with beam_size 2, not 7; use 2, or calibrate again" in err
     _, _, err = command(translate, *options, "--confidence", "--precision", "bf16", "--input", source)
     assert "was made with precision fp32, not bf16" in err
     weights = run / "checkpoints/best/model.safetensors"

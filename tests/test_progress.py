@@ -10,18 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nmt.config.schema import Training
+from nmt.config.schema.base import LARGEST
 from nmt.data.batching import Position
 from nmt.training.progress import Candidate, Progress, Window
 
-numbers = st.floats(allow_nan=False)
-kept = st.builds(Candidate, st.integers(0), st.tuples(numbers, numbers))
+numbers, counts = st.floats(allow_nan=False), st.integers(0, LARGEST)
+kept = st.builds(Candidate, counts, st.tuples(numbers, numbers))
 seconds = st.floats(0, allow_nan=False, allow_infinity=False)
 progresses = st.builds(
     Progress,
-    **dict.fromkeys(("update", "target_tokens", "skipped", "skipped_in_a_row", "waited", "plateau"), st.integers(0)),
-    position=st.builds(Position, st.integers(0), st.integers(0)),
+    **dict.fromkeys(("update", "target_tokens", "skipped", "skipped_in_a_row", "waited", "plateau"), counts),
+    position=st.builds(Position, counts, counts),
     seconds=seconds,
-    window=st.builds(Window, numbers, st.integers(0), seconds),
+    window=st.builds(Window, numbers, counts, seconds),
     best=st.none() | kept,
     scale=numbers,
     kept=st.lists(kept).map(tuple),

@@ -312,6 +312,8 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
     alone = {line: next(translator.stream([line], how)) for line in LINES}
     with serving(translate, replace(LIMITS, seconds=60.0)) as client, ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(lambda line: client.translate({"text": line, "attention": True}), LINES * 2))
+        several = client.translate({"text": LINES[:2]}).content["translations"]
+    assert [each["text"] for each in several] == [alone[line].text for line in LINES[:2]]
     for line, reply in zip(LINES * 2, replies, strict=True):
         [found] = reply.content["translations"]
         expected = alone[line]

@@ -101,7 +101,7 @@ def test_a_process_that_starts_alone_or_with_a_wrong_rank_says_so(rank: str, ask
         pass
 
 
-@pytest.mark.parametrize(("size", "port", "problem"), [("x", 1, "WORLD_SIZE: found 'x'"), (2, 99999, "99999")])
+@pytest.mark.parametrize(("size", "port", "problem"), [("x", 1, "WORLD_SIZE: found 'x'"), (2, 99999, ":99999 cannot")])
 def test_a_wrong_variable_of_the_launcher_is_named(size: object, port: int, problem: str) -> None:
     with started(0, size, port), pytest.raises(ConfigError, match=problem), joined("cpu", 1.0):
         pass

@@ -64,7 +64,7 @@ def export(
         from nmt.runs.hub import export_hub  # noqa: PLC0415  (slow to import)
 
         export_hub(run, directory)
-        hint = f"to upload it, with its configuration and the paths there: hf upload OWNER/NAME {shlex.quote(folder)}"
+        hint = f"to upload it (config.yaml has the paths of your corpora): hf upload OWNER/NAME {shlex.quote(folder)}"
     elif web:
         refuse_unknown_parts(config.model)
         from nmt.pages.web.exporting import export_web  # noqa: PLC0415  (slow to import)

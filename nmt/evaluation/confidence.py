@@ -75,7 +75,7 @@ def read_calibration(path: Path, weights: Path, search: Mapping[str, Any]) -> Ca
         raise ConfigError(f"{path}: no calibration of the current weights; make it: nmt-evaluate --calibrate")
     for key, value in search.items():
         if (made := found.get(key)) != value:
-            remedy = "use that, or calibrate again with the same options: nmt-evaluate --calibrate"
+            remedy = f"use {made}, or calibrate again with the same options: nmt-evaluate --calibrate"
             raise ConfigError(f"{path}: was made with {key} {made}, not {value}; {remedy}")
     return Calibration(found["slope"], found["intercept"])
 

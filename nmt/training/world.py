@@ -198,8 +198,8 @@ def joined(device: str, seconds: float) -> Iterator[World]:
         yield ONE_PROCESS
         return
     numbers = {name: os.environ.get(name, "0") for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_PORT")}
-    wrong = [f"{name}: found '{value}'; must be a number" for name, value in numbers.items() if not value.isdecimal()]
-    ConfigError.raise_if_any(wrong)
+    wrong = {name: value for name, value in numbers.items() if not value.isdecimal()}
+    ConfigError.raise_if_any(f"{name}: found '{value}'; must be a whole number from 0" for name, value in wrong.items())
     world = _Processes(_own_device(device), timedelta(seconds=seconds))
     try:
         yield world
@@ -297,7 +297,7 @@ def _store(patience: timedelta) -> Any:
     """The store of torchrun, or of the first process. Raises ConfigError."""
     try:
         return next(rendezvous("env://", timeout=patience))[0]
-    except (RuntimeError, ValueError) as error:  # ValueError: a port or a number of processes out of range
+    except (RuntimeError, ValueError) as error:  # ValueError: a port out of range
         address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         reason = str(error).partition("\n")[0]
         others = "have the other ranks" if os.environ["RANK"] == "0" else "has rank 0"

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_o
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-LARGEST = (1 << 63) - 1  # of islice, and of PyTorch's seeds
+LARGEST = (1 << 63) - 1  # what islice takes
 Size = Annotated[int, Field(ge=1, le=LARGEST)]
 Width = Annotated[int, Field(ge=1, le=1 << 20)]
 Layers = Annotated[int, Field(ge=1, le=64)]
