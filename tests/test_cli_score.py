@@ -100,6 +100,7 @@ def test_what_cannot_be_done_is_refused(score: Score, files: tuple[Path, Path], 
     assert code == 2 and f"error: --output {files[1]}: is the same file as --target" in err
     assert files[1].read_text() == before
     assert "decoding.to: no training corpus has the tag '<2fr>'" in score("--to", "<2fr>")[2]
+    assert "--to: found ''; must be not empty" in score("--to", "")[2]
     model = str(save_run(tmp_path / "run", ATTENTIONS[2]))
     code, _, err = score("--alignments", str(tmp_path / "links"), model=model)
     assert code == 2 and f"error: --alignments: {model} has no attention" in err

@@ -182,7 +182,7 @@ def reader(annotation: Any) -> Callable[[str], Any]:
     """Make the function with which argparse reads a value of a type, within its bounds."""
     if parse := Value.of(annotation).parse:
         return parse
-    if get_args(annotation)[:1] == (str,):
+    if get_args(annotation)[:1] == (str,) and Value in map(type, get_args(annotation)):
         return str  # pydantic refuses a file name that is not UTF-8
     adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 

@@ -13,7 +13,7 @@ from nmt.cli.command import Command
 from nmt.cli.files import count_lines, open_outputs, require_attention, word_links, write_rows
 from nmt.cli.options import Device, InputFile, OutputFile, RunPath
 from nmt.config import load_run_config
-from nmt.config.schema import Decoding, Size
+from nmt.config.schema import Decoding, Size, Text
 from nmt.data.corpus import Pair, aligned_pairs
 from nmt.errors import ConfigError, NmtWarning
 from nmt.messages import counted
@@ -28,7 +28,7 @@ def score(
     source: InputFile,
     target: InputFile,
     n_best: Size = 1,
-    to: str | None = None,
+    to: Text | None = None,
     output: OutputFile | None = None,
     pieces: OutputFile | None = None,
     alignments: OutputFile | None = None,
@@ -59,7 +59,7 @@ def score(
     require_attention([model], {"--alignments": alignments})
     config = load_run_config(model)
     data = config.data
-    ConfigError.raise_if_any(map(str, Decoding.model_construct(to=to).unknown_tag(data.tags)))
+    ConfigError.raise_if_any(map(str, Decoding(to=to).unknown_tag(data.tags)))
     if reverse_model is not None:
         require_attention([reverse_model], {"--reverse-model": True})
         other = load_run_config(reverse_model).data

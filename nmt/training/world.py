@@ -191,8 +191,7 @@ def joined(device: str, seconds: float) -> Iterator[World]:
     The devices ``auto`` and ``cuda`` become the GPU of this process. Between two updates a process waits for the others
     up to ``seconds``.
 
-    Raises ConfigError if the launcher's variables are wrong, the port is in use or there are too few GPUs; ProcessError
-    if another process does not join in time.
+    Raises ConfigError for wrong variables, a port in use or too few GPUs; ProcessError if another process is late.
     """
     if not all(name in os.environ for name in VARIABLES):
         yield ONE_PROCESS

@@ -24,7 +24,7 @@ from nmt.evaluation.significance import Comparison, compare_overall
 from nmt.messages import Say, counted
 from nmt.pages.report.collecting import Collected, Trained
 from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
-from nmt.pages.report.rendering import Languages, Reading, Report, Row, Sentence, SystemFacts
+from nmt.pages.report.rendering import LEVEL, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
 from nmt.runs.directory import ELSEWHERE, RunDirectory, flat
 from nmt.runs.loading import load_run
@@ -32,8 +32,6 @@ from nmt.runs.log import best_validation, last_progress, read_film, read_metrics
 
 MOST_SAMPLES = 24
 """Validations whose samples are shown, beside the last one."""
-LEVEL = 0.05
-"""Largest p of a difference that is taken to be more than chance."""
 
 
 def make_report(collected: Collected, sentences: int, device: torch.device, command: str, say: Say) -> Report:

@@ -20,6 +20,8 @@ from nmt.pages import bundled, policy, read
 
 EXPLORED = ("title", "languages", "systems", "bins", "sentences", "score")
 """The fields of a report that the script reads."""
+LEVEL = 0.05
+"""Largest p of a difference that is taken to be more than chance."""
 Words = list[list[str]]
 """The pieces of each word, in order; the end symbol is a word of its own."""
 Row = dict[str, Any]
@@ -154,6 +156,7 @@ def render(report: Report) -> str:
         script=Markup(script),
         data=contents(report),
         report=report,
+        level=LEVEL,
         lowest=min(ends, default=0.0),
         span=max(max(ends, default=0.0) - min(ends, default=0.0), 0.1),
     )
