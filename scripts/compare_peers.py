@@ -78,7 +78,7 @@ class Translated:
 
 def compare_peers(
     *,
-    folder: str = "build/peers",
+    folder: str = "runs/peers",
     data: str = "data/downloads/multi30k",
     only: list[Name] | None = None,
     updates: Size = 1500,
@@ -191,6 +191,8 @@ def train(toolkit: Toolkit, work: Path, updates: int, seed: int, threads: int, l
     if kept.exists():
         return Trained(**read_json(kept))
     say(f"{work.name}: training")
+    for stale in (*work.glob("training-*.json"), *work.glob("translation-*.json")):  # of an earlier network
+        stale.unlink()
     finished = run(toolkit.training(work, updates, seed, threads), work, log, threads, limit)
     rates = [rate for _, rate in matches(log, toolkit.rate)][1:]
     validations = matches(log, toolkit.bleu)
@@ -199,8 +201,6 @@ def train(toolkit: Toolkit, work: Path, updates: int, seed: int, threads: int, l
     best = max(value for _, value in validations)
     rate = statistics.median(rates)
     trained = Trained(rate, best, finished.seconds, finished.peak_mb, finished.stopped, now())
-    for stale in work.glob("translation-*-threads.json"):  # of an earlier network
-        stale.unlink()
     write_json(kept, asdict(trained))
     return trained
 

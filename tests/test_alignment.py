@@ -68,6 +68,7 @@ def test_labelled_weights_keep_the_end_symbol() -> None:
 def test_only_words_get_links() -> None:
     attention = np.array([[0.0, 0.1, 0.9], [0.0, 0.0, 1.0]])
     assert likeliest_links(word_weights(attention, ["▁a", "▁b", "</s>"], ["▁x", "</s>"], "a b", "x")) == [(1, 0)]
+    assert likeliest_links(np.array([[0.0, 1.0], [0.0, 0.0]])) == [(1, 0)]  # the second word reads only the end symbol
     assert likeliest_links(word_weights(np.ones((1, 1)), ["</s>"], ["</s>"], "", "")) == []
     assert likeliest_links(word_weights(np.ones((1, 2)), ["▁a", "</s>"], ["</s>"], "a", "")) == []
     assert likeliest_links(word_weights(np.ones((2, 2)), ["▁a", "</s>"], ["▁", "</s>"], "a", "")) == []

@@ -203,10 +203,13 @@ def test_a_finished_run_goes_on_where_more_is_wanted_and_is_never_replaced(finis
     assert remaining(changed(run, "threads=1", "training.log_every=7")) == (None, "finished after update 4")
     more = (("--resume",), "to be resumed after update 4")
     assert remaining(changed(run, "training.updates=6")) == more
+    own = ("--resume", "--set", "precision=fp32"), "to be resumed after update 4"
+    assert remaining(changed(run, "training.updates=6", "precision=auto")) == own
     assert remaining(changed(run, "decoding.beam_size=3")) == remaining(changed(run, "evaluation.bins=[3]")) == more
     # nmt-train may change it in the course of training, but the experiment describes another run
-    with pytest.raises(ConfigError, match=r"^training.batch_tokens was \d+ and is now 99$"):
-        remaining(changed(run, "training.batch_tokens=99"))
+    for key in ("training.batch_tokens", "training.accumulation"):
+        with pytest.raises(ConfigError, match=rf"^{key} was \d+ and is now 99$"):
+            remaining(changed(run, f"{key}=99"))
     with pytest.raises(ConfigError, match=r"^training.updates: 3, but the run has already made 4"):
         remaining(changed(run, "training.updates=3"))
     text = folder / "test.up"
@@ -269,8 +272,11 @@ def test_translations_are_those_of_what_they_were_made_from(finished: tuple[Path
         with replaced(file, file.read_bytes() + b"\n"):
             assert is_translated(plan, run, "other") == expected, file
         assert is_translated(plan, run, "other")
-    other = changed(run, "decoding.beam_size=3")
+    other = changed(run, "decoding.max_source=2")
     assert not is_translated(replace(plan, runs=(other,)), other, "other")
+    said: list[str] = []
+    translate_all(replace(plan, runs=(other,)), said.append, lambda: None)
+    assert f"{folder / 'validation.low'}:1: too long: only its first 2 pieces are translated" in said
 
 
 # --- side by side -----------------------------------------------------------------------------------------------------

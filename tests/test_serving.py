@@ -328,13 +328,6 @@ def test_a_translation_does_not_depend_on_its_batch_and_none_is_lost() -> None:
         assert all(list(each.values())[:5] == sorted(each.values(), reverse=True)[:5] for each in candidates)
 
 
-def test_a_beam_that_other_options_exclude_is_the_mistake_of_the_client() -> None:
-    translate = translating(translator_of(network()), {"beam_size": 4, "n_best": 2})
-    assert len(translate(["a"], asked("a"), lambda: None)) == 1
-    with pytest.raises(Refused, match="n-best 2"):
-        translate(["a"], asked("a", beam_size=1), lambda: None)
-
-
 def test_an_answer_that_takes_too_long_or_that_nobody_awaits_is_given_up() -> None:
     translate = Fake(opened=False)
     with serving(translate, replace(LIMITS, seconds=0.3)) as client:

@@ -107,7 +107,9 @@ def table(report: Mapping[str, Any]) -> str:
         add(f"{side} words", (split[side]["words"] for split in splits))
         add(f"{side} pieces", (split[side]["pieces"] for split in splits))
         rows.append([f"{side} pieces unknown", *(f"{split[side]['unknown_rate']:.2%}" for split in splits)])
-    histograms = [{(row["low"], row["high"]): row["pairs"] for row in split[HISTOGRAM]} for split in splits]
+    histograms = [
+        {(row["low"], row["high"]): row["pairs"] for row in split[HISTOGRAM] if row["pairs"]} for split in splits
+    ]
     for low, high in sorted(set().union(*histograms)):
         add(f"pairs of {low}-{high} source words", (histogram.get((low, high), 0) for histogram in histograms))
     return aligned(rows)

@@ -26,8 +26,8 @@ NEIGHBORS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1
 
 
 def likeliest_links(weights: Weights) -> list[Link]:
-    """Link each target word to the source word with the largest weight, given weights (J, I)."""
-    return [(int(i), j) for j, i in enumerate(weights.argmax(axis=1))] if weights.size else []
+    """Link each target word to the source word with the largest weight, given weights (J, I); to none if all are 0."""
+    return [(int(row.argmax()), j) for j, row in enumerate(weights) if row.any()]
 
 
 def symmetrized(ahead: Alignment, back: Alignment) -> Alignment:

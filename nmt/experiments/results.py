@@ -19,7 +19,7 @@ from nmt.experiments.evaluation import Systems, score_alignment
 from nmt.experiments.length_curve import LengthCurve, compare_systems, diagnose_systems
 from nmt.experiments.plan import Plan, Run
 from nmt.files import digest, read_json, write_json
-from nmt.messages import Say, counted
+from nmt.messages import Caution, Say, counted
 from nmt.runs.directory import RunDirectory
 from nmt.runs.log import best_validation, read_metrics
 from nmt.translation.files import growing, made_from
@@ -63,8 +63,13 @@ def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop)
     translator = Translator.load(run.path, run.config.device)
     options, lines = SearchOptions.from_config(run.config.decoding), list(read_lines(source))
     shown = counted(lines, source, len(lines), "lines")
+
+    def warn(number: int, problem: str) -> None:
+        say(Caution(f"{source}:{number}: {problem}"))
+
     with growing([path], 1, made_from([run.path], [source], options), say) as (done, [file]):
-        for each in translator.stream(islice(shown, done, None), options, first=done + 1, check_stop=check_stop):
+        rest = islice(shown, done, None)
+        for each in translator.stream(rest, options, first=done + 1, warn=warn, check_stop=check_stop):
             file.write(f"{each.text}\n".encode())
     write_json(path.with_suffix(".json"), _record(plan, run, test))
 

@@ -121,8 +121,8 @@ def remaining_runs(plan: Plan, say: Say) -> dict[str, Flags]:
 
 
 def remaining(run: Run) -> tuple[Flags | None, str]:
-    """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people. Raises
-    ConfigError for a run of another experiment."""
+    """Return the options of ``nmt-train`` for a run, None if it is finished, and a description for people. A run that
+    is resumed keeps its precision. Raises ConfigError for a run of another experiment."""
     trained = RunDirectory(run.path)
     if not trained.exists:
         return (), "new"
@@ -140,13 +140,15 @@ def remaining(run: Run) -> tuple[Flags | None, str]:
     except ConfigError as error:
         raise ConfigError(*error.problems[:-1]) from None  # the last one is advice for nmt-train
     refuse_fewer_updates(run.config.training.updates, progress or Progress())
-    if read_json(trained.manifest).get("corpus_sha256") != corpus_sha256(run.config.data):
+    manifest = directory.read_manifest(trained)
+    resume = ("--resume", *(("--set", f"precision={manifest['config']['precision']}") if chosen else ()))
+    if manifest.get("corpus_sha256") != corpus_sha256(run.config.data):
         raise ConfigError(f"{run.path}: its corpora have changed since it was begun")
     if progress is None:
-        return ("--resume",), "to be resumed"
+        return resume, "to be resumed"
     if is_finished(trained, run.config, progress):
         return None, f"finished after update {progress.update:,}"
-    return ("--resume",), f"to be resumed after update {progress.update:,}"
+    return resume, f"to be resumed after update {progress.update:,}"
 
 
 def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
@@ -158,20 +160,17 @@ def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
 
 
 def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dict[str, Flags]:
-    """Add the precision to the options of runs that leave it open, so that all compute in the same.
+    """Add the precision to the options of new runs that leave it open, so that all compute in the same.
 
     It is that of the runs that were begun on the same hardware; else it is measured once, and kept in the output
-    directory. A run that is resumed keeps its own.
+    directory.
     """
     options = dict(unfinished)
     left_open = [run for run in plan.runs if run.config.precision == "auto"]
-    known = [run for run in left_open if not _is_new(run, unfinished)]
-    begun = {run.label: directory.read_manifest(RunDirectory(run.path)) for run in known}
+    begun = [directory.read_manifest(RunDirectory(run.path)) for run in left_open if not _is_new(run, unfinished)]
     for run in left_open:
-        if run.label in unfinished:
-            own = begun.get(run.label)
-            precision = own["config"]["precision"] if own else _precision(plan, run, list(begun.values()), say)
-            options[run.label] += ("--set", f"precision={precision}")
+        if _is_new(run, unfinished):
+            options[run.label] += ("--set", f"precision={_precision(plan, run, begun, say)}")
     return options
 
 

@@ -179,11 +179,14 @@ WITHOUT_EFFECT = (
 """Dotted keys, or sections of them, that change no number of training but by rounding: another device, number of
 threads or translation batch changes the order of additions. The other keys of ``decoding`` also affect validation,
 whose score decides which checkpoint is best; so does ``evaluation.gold`` if this score is the alignment error rate."""
-LENGTH = ("training.updates", "training.accumulation", "training.validation.patience")
-"""Those that a longer run, or one of another number of processes, may change."""
+LENGTH = ("training.updates", "training.validation.patience")
+"""Those that a longer run may change."""
 DROPOUT = ("model.dropout", "model.encoder.dropout", "model.decoder.dropout")
-COURSE = ("training.optimizer.learning_rate", "training.schedule", "training.batch_tokens", *DROPOUT)
-"""Those that a person may change in the course of training."""
+COURSE = (
+    *(f"training.{key}" for key in ("optimizer.learning_rate", "schedule", "batch_tokens", "accumulation")),
+    *DROPOUT,
+)
+"""Those that a person may change in the course of training, or that another number of processes may need."""
 TAKEN_OVER = ("tokenizer", "model", "data.reverse_source", "data.protect")
 OWN = ("tokenizer.dropout", "model.attention", "model.initialization", *DROPOUT)
 """Keys, or sections of them, that must be those of the other run, and those in them that need not be."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from nmt.config import Config, load_run_config
 from nmt.errors import CheckpointError
-from nmt.files import read_json, write_text
+from nmt.files import read_json, run_name, write_text
 from nmt.runs.directory import RunDirectory, read_manifest
 
 PREFIX = "hf:"
@@ -29,11 +29,11 @@ def local(run: str) -> str:
     from nmt.data.dataset import cache_folder  # noqa: PLC0415
 
     name, _, revision = run.removeprefix(PREFIX).partition("@")
-    folder = cache_folder(None) / "hub" / (revision or "latest") / name  # the last folder names the run
     try:
+        folder = cache_folder(None) / "hub" / (revision or "latest") / name  # the last folder names the run
         patterns = [*FILES, "tokenizer/*", "checkpoints/best/*"]
         snapshot_download(name, revision=revision or None, local_dir=folder, allow_patterns=patterns)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # the hub's library lets errors of httpx through
         found = str(error).strip().partition("\n")[0]
         raise CheckpointError(f"{run}: cannot be downloaded: {found}; must be hf:OWNER/NAME of a public run") from None
     return str(folder)
@@ -84,7 +84,7 @@ def _facts(run: RunDirectory, config: Config, manifest: dict[str, Any]) -> Itera
     words = f"{train['source']['words']:,} source words, up to {longest} in a sentence"
     yield f"- Training text: {train['kept']:,} pairs, {words}"
     if first := manifest.get("start_from"):
-        yield f"- Started from the weights of {Path(first['run']).name} (SHA-256 {first['model_sha256']})"
+        yield f"- Started from the weights of {run_name(first['run'])} (SHA-256 {first['model_sha256']})"
     if run.test_scores.exists():
         for name, score in read_json(run.test_scores).items():
             if isinstance(score, dict):

@@ -151,6 +151,9 @@ def score_test(
     trainer.optimizer.state.clear()  # the checkpoint has the moments; Adam's are twice as large as the weights
     load_weights(trainer.model, share_tensors(world, lambda: run.weights("best")), str(run.folder("best")))
     sources, references = zip(*prepared.test_pairs, strict=True)
+    most = config.decoding.max_source
+    if cut := sum(longer for _, longer in prepared.tokenizers.source.encode_first(sources, most)):
+        log.say(f"test set: {cut:,} lines are longer than decoding.max_source; only their first {most} pieces are read")
     hypotheses = validator.translate(sources, validator.of_test, torch.float32, "translating the test set", check_stop)
     if not world.writes:
         return

@@ -42,8 +42,8 @@ LEAST, DECIMALS = 0.001, 3
 MEAN, ONLY = "mean", "attention"
 """Names of the matrix that the network itself returns: the mean of several heads, or the only one."""
 RANGE, FAINT = 16.0, 192
-"""-ln of the largest weight that is packed as 0, and the byte from which on only each eighth is used: the bytes of
-weights below 0.0002 compress better so."""
+"""-ln of the weight at which the codes end, and the byte from which on only each eighth is used: the bytes of weights
+below 0.0001 compress better so."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from nmt.config.problems import explain, show
 from nmt.config.schema import Section
 from nmt.data.batching import pad_source
-from nmt.errors import ConfigError, Stopped
+from nmt.errors import Stopped
 from nmt.translation.results import Translation
 from nmt.translation.translator import CheckStop, Translator
 
@@ -124,12 +124,7 @@ def translating(translator: Translator, chosen: Mapping[str, Any]) -> Translate:
 
     def translate(lines: Sequence[str], asked: Request, check_stop: CheckStop) -> Answer:
         beam = {} if asked.beam_size is None else {"beam_size": asked.beam_size}
-        try:
-            options = translator.options(**{**chosen, **beam}, attention=asked.attention)
-        except ConfigError as error:
-            if not beam:
-                raise
-            raise Refused(400, f"beam_size {asked.beam_size}: {error}") from None
+        options = translator.options(**{**chosen, **beam}, attention=asked.attention)
         problems: dict[int, str] = {}
         found = list(translator.stream(lines, options, warn=problems.__setitem__, check_stop=check_stop))
         listed = [candidates(translator, each, check_stop) if asked.attention else None for each in found]
@@ -244,15 +239,14 @@ class Batches:
             answer = iter(await loop.run_in_executor(thread, self._translate, lines, jobs[0].request, check_stop))
         except Stopped:
             return
-        except Exception as error:  # whatever it is, the server and the other requests go on
+        except Exception:  # whatever it is, the server and the other requests go on
             if len(jobs) > 1:
                 for job in jobs:
                     await self._work([job], thread)
             elif jobs[0].wanted:
-                if not isinstance(error, Refused):
-                    LOG.exception("a translation failed")
-                    error = Refused(500, "the translation failed; the log of the server has the reason")
-                jobs[0].answer.set_exception(error)
+                LOG.exception("a translation failed")
+                failed = Refused(500, "the translation failed; the log of the server has the reason")
+                jobs[0].answer.set_exception(failed)
         else:
             for job in jobs:
                 found = list(islice(answer, len(job.request.text)))

@@ -335,6 +335,6 @@ function sourceSize(translator, text) {
 /** @param {LiveReading} [reading] */
 function cutNote(reading) {
   return reading?.translation.cut
-    ? `Only the first ${reading.translation.sourcePieces.length - 1} pieces are read.`
+    ? `Only the first ${reading.translator.config.decoding.max_source} pieces are read.`
     : "";
 }

@@ -119,14 +119,13 @@ export function unitSwitch(choose) {
 }
 
 /**
- * A slider with its value in words beside the label: {node, control, set(value)}. `move` while it is dragged, `done` after.
+ * A slider with its value in words beside the label: {node, control, set(value)}.
  *
  * @param {string} label
  * @param {{min: number, max: number, step: number, say: (value: number) => string}} range
  * @param {(value: number) => void} move
- * @param {(value: number) => void} done
  */
-export function slider(label, { min, max, step, say }, move, done = move) {
+export function slider(label, { min, max, step, say }, move) {
   const value = element("strong", {}); // an output would take the label for itself
   const control = element("input", { type: "range", min, max, step });
   const show = () => {
@@ -134,7 +133,6 @@ export function slider(label, { min, max, step, say }, move, done = move) {
     control.setAttribute("aria-valuetext", value.textContent);
   };
   control.addEventListener("input", () => (show(), move(Number(control.value))));
-  control.addEventListener("change", () => done(Number(control.value)));
   return {
     node: element("label", { class: "control slider" }, element("span", {}, label, " ", value), control),
     control,

@@ -1,6 +1,6 @@
 // All that is shown of a translation, computed from it and from what a person has chosen.
 
-import { decodeWeights, entropyBits, joinedWeights, sharpened, UNSPACED, wordOfPiece, wordText } from "./numbers.js";
+import { decodeWeights, entropyBits, joinedWeights, normalized, sharpened, UNSPACED, wordOfPiece, wordText } from "./numbers.js";
 
 /**
  * What is shown of a translation: T target pieces and S source pieces, as rows and columns of words or pieces.
@@ -25,7 +25,7 @@ export function modelOf(
   const { source_words: sourceWords, target_words: targetWords } = output;
   const [sourcePieces, targetPieces] = [sourceWords.flat(), targetWords.flat()];
   const encoded = output.attention[view];
-  const trained = typeof encoded === "string" ? decodeWeights(encoded, targetPieces.length) : (encoded ?? null);
+  const trained = typeof encoded === "string" ? decodeWeights(encoded, targetPieces.length) : (encoded?.map(normalized) ?? null);
   const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
   const groups = joined ? targetWords : targetPieces.map((piece) => [piece]); // a row, a step, for each

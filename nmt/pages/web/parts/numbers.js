@@ -21,7 +21,7 @@ export function decodeWeights(text, rows) {
 const WEIGHTS = Array.from({ length: 256 }, (_, b) => (b === 255 ? 0 : Math.exp(-16 * (b / 255) ** 2)));
 
 /** @param {number[]} row */
-function normalized(row) {
+export function normalized(row) {
   const sum = row.reduce((total, value) => total + value, 0);
   return sum > 0 ? row.map((value) => value / sum) : row;
 }
