@@ -96,8 +96,8 @@ def keep_freed_memory() -> None:
     if (mallopt := _glibc("mallopt")) is None:
         return
     trim_threshold, top_pad, mmap_threshold, arena_max = -1, -2, -3, -8  # malloc.h
-    kept = ((mmap_threshold, 1 << 30), (trim_threshold, (1 << 31) - 1), (top_pad, 1 << 26), (arena_max, 1))
-    for parameter, value in kept:
+    largest = (mmap_threshold, 1 << 25), (mmap_threshold, 1 << 30)  # old versions refuse the second, and keep the first
+    for parameter, value in (*largest, (trim_threshold, (1 << 31) - 1), (top_pad, 1 << 26), (arena_max, 1)):
         mallopt(parameter, value)
 
 

@@ -29,7 +29,7 @@ from nmt.training.world import joined
         (RuntimeError("NCCL error: unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'"), True),
         (RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"), True),
         (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
-        (RuntimeError("out of resource: shared memory, Required: 262144, Hardware limit: 232448"), False),
+        (Exception("out of resource: shared memory, Required: 262144, Hardware limit: 232448"), False),
         (ValueError("CUDA error: out of memory"), False),
     ],
 )

@@ -111,7 +111,7 @@ def scores_of(evidence: Evidence) -> dict[str, Score]:
     for name, score in scores.items():
         if not isinstance(score, Score | None):
             raise TypeError(f"metric '{name}': found {score!r}; compute must return Score(value, signature) or None")
-    return {name: score for name, score in scores.items() if score is not None}
+    return {name: score._replace(value=float(score.value)) for name, score in scores.items() if score is not None}
 
 
 def format_values(values: Mapping[str, Any]) -> str:

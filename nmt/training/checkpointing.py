@@ -47,7 +47,7 @@ class Checkpointing:
         """Save ``last``, unless the weights are not finite or the last update was skipped: then it keeps the weights
         from before the skipped updates. A finished run is saved after a skipped update, too.
 
-        On the same machine a resumed run equals, bit for bit, one that never stopped: ``last`` has the weights, the
+        On the same CPU a resumed run equals, bit for bit, one that never stopped: ``last`` has the weights, the
         moments of the optimizer, the states of the random generators, and ``progress``, which has the position in the
         data, the scale of the learning rate, and the best and the kept checkpoints.
         """
@@ -116,6 +116,7 @@ class Checkpointing:
             others = candidates(self.run, progress)
             if others:
                 self.run.save("best", self.run.weights(others[0]))
+                progress = replace(progress, best=next(each for each in progress.kept if each.checkpoint == others[0]))
             elif progress.finished(self.training):
                 raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:

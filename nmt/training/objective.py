@@ -209,7 +209,6 @@ class ScheduledSampling(Objective):
                 log_probs, state, _ = self.model.step(inputs[-1], state)
                 log_probs = log_probs.index_fill(1, never, -torch.inf)
                 inputs.append(torch.where(keep, reference, self.output(log_probs)))
-        torch.clear_autocast_cache()  # before PyTorch 2.10 it would give the loss weights that were cast without graph
         return torch.stack(inputs, 1)
 
     def output(self, log_probs: Tensor) -> Tensor:

@@ -101,7 +101,7 @@ class Log:
         self.say(f"{row}  best" if best else row)
         if progress.finished(training) and not progress.complete(training) and progress.best is not None:
             name = METRICS[training.validation.metric].label
-            why = f"the validation {name} has not improved in {progress.waited} validations"
+            why = f"the validation {name} has not improved in {number_of(progress.waited, 'validation')}"
             kept = f"the best is that of update {progress.best.update}"
             after = f"stopped early after update {progress.update}"
             self.say(f"{after}: {why} (training.validation.patience); {kept}")

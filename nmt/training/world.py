@@ -285,6 +285,8 @@ class _Processes(World):
     def _why(self, problem: str) -> str:
         if out_of_memory(RuntimeError(problem)):
             return "the GPU has no memory left for NCCL; a smaller training.batch_tokens leaves it more"
+        if "Duplicate GPU" in problem:
+            return "several processes share one GPU; start fewer with --nproc-per-node, or set device: cpu"
         if not re.search("timed out|time ?out", problem, re.IGNORECASE):
             reason = re.sub(r"\[\S+\] *", "", problem, count=1).partition("\n")[0].partition(". ")[0]
             advice = "see its own message, or its exit code in that of torchrun (-9 is often a lack of memory)"

@@ -162,15 +162,20 @@ def test_what_a_killed_training_left_over_goes_with_the_next_save(make: Make) ->
 
 
 def test_a_damaged_best_is_made_anew(make: Make) -> None:
-    """With nothing kept beside ``last`` and a ``best`` that is cut short, at update 4 of 6 and after the last."""
+    """With a ``best`` that is cut short, at update 4 of 6 and after the last: of the second best, or of nothing."""
     said: list[str] = []
-    best, damaged = Candidate(2, (1.0, 0.0)), []
+    best, second, damaged = Candidate(2, (1.0, 0.0)), Candidate(3, (0.5, 0.0)), []
     for update in (4, 6):
         trainer = make(said, updates=6)
         trainer.checkpointing.run.save("best", {"a": torch.zeros(1)})
-        trainer.checkpointing.save(replace(trainer.progress, update=update, best=best, kept=(best,)))
+        trainer.checkpointing.run.save("update-3", {"a": torch.ones(1)})
+        trainer.checkpointing.save(replace(trainer.progress, update=update, best=best, kept=(best, second)))
         (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
         damaged.append(trainer.checkpointing)
+    assert damaged[0].mend("last").best == second
+    for each in damaged:
+        each.run.delete("update-3")
+        (each.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
     assert damaged[0].mend("last").best is None
     assert said[-1].endswith("; training continues without it")
     with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
