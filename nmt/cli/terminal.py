@@ -131,8 +131,7 @@ class StopRequest:
     """A stop request by Ctrl-C, SIGTERM or SIGHUP.
 
     Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
-    signal ends the process immediately. Signals that nohup or a script has made the process ignore stay ignored, except
-    SIGTERM.
+    signal ends the process immediately. Signals other than SIGTERM that nohup or a script has set to be ignored stay so.
     """
 
     def __init__(self) -> None:

@@ -162,8 +162,7 @@ def _is_new(run: Run, unfinished: Mapping[str, Flags]) -> bool:
 def with_precision(plan: Plan, unfinished: Mapping[str, Flags], say: Say) -> dict[str, Flags]:
     """Add the precision to the options of new runs that leave it open, so that all compute in the same.
 
-    It is that of the runs that were begun on the same hardware; else it is measured once, and kept in the output
-    directory.
+    It is that of the runs begun on the same hardware; else it is measured once, and kept in the output directory.
     """
     options = dict(unfinished)
     left_open = [run for run in plan.runs if run.config.precision == "auto"]

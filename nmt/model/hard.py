@@ -38,8 +38,7 @@ class NoisyMemory(Memory):
 class HardAttention(WeightedMean):
     """The context is the annotation of one position.
 
-    No gradient reaches the probabilities through the context: the objective of REINFORCE (Williams 1992) reads them
-    from the weights.
+    No gradient reaches the probabilities through the context: REINFORCE (Williams 1992) reads them from the weights.
     """
 
     def __init__(self, soft: WeightedMean) -> None:

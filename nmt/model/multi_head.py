@@ -184,8 +184,7 @@ def self_attention(options: schema.Transformer) -> SelfAttention:
 class EncoderDecoderAttention(Attention):
     """The multi-head attention of all layers of a decoder to the annotations (section 3.2.3).
 
-    It returns the weights of one layer: by default the next to last, because the mean of its heads aligns best (Garg et
-    al. 2019, table 2).
+    It returns one layer's weights: by default the next to last, whose mean aligns best (Garg et al. 2019, table 2).
     """
 
     def __init__(self, options: schema.TransformerAttention, config: schema.Model, encoder: Encoder) -> None:

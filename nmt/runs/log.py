@@ -22,8 +22,7 @@ LARGEST_METRICS = 1 << 30
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read the records of either file; the last line of a killed run may be cut. Raises FileError if it is no regular
-    file."""
+    """Read the records of either file; a kill may cut the last line. Raises FileError if it is no regular file."""
     if not path.exists():
         return []
     require_regular_file(path, LARGEST_METRICS)

@@ -32,8 +32,7 @@ def stem_of(name: str) -> str:
 
 
 def make_folder(stem: str | Path) -> None:
-    """Make the directory of a figure's files. Raises DataError if no file can be written there, or ``stem`` is a
-    directory."""
+    """Make the directory of a figure's files. Raises DataError if it cannot be written, or ``stem`` is a directory."""
     if str(stem).endswith("/") or Path(stem).is_dir():
         name = str(stem) or "an empty name"
         raise DataError(f"{name}: is a directory; give the beginning of the file names, for example {Path(stem)}/curve")
