@@ -36,8 +36,8 @@ def report(
         runs: run directory, output directory of an experiment, or its YAML file
         output: write the page to this file
         sentences: sentences of the test set that the page shows
-        source: raw source text of the test set (default: the test set in an experiment's YAML file, with its gold
-            alignments, or data.test of the runs)
+        source: raw source text of the test set (default: that in an experiment's YAML file, with its gold alignments,
+            or data.test of the runs)
         reference: raw reference translations of --source; the two are given together
 
     examples:

@@ -131,7 +131,7 @@ class StopRequest:
     """A stop request by Ctrl-C, SIGTERM or SIGHUP.
 
     Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
-    signal ends the process immediately. Signals other than SIGTERM that nohup or a script has set to be ignored stay so.
+    signal ends the process immediately. Signals other than SIGTERM that nohup or a script made it ignore stay ignored.
     """
 
     def __init__(self) -> None:
