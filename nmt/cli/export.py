@@ -25,9 +25,9 @@ def export(
     onnx: bool = False,
     hub: bool = False,
 ) -> None:
-    """Write a run as files that translate without this package.
+    """Convert a run for other programs, or for the Hugging Face hub.
 
-    With --web: a page that translates while somebody types, an engine in JavaScript without dependencies, and the
+    With --web: a page that translates as you type, an engine in JavaScript without dependencies, and the
     rounded weights. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs. With
     --argos: the same as a package that Argos Translate and LibreTranslate install. With --onnx: two networks for ONNX
     Runtime, and a program that translates with them. With --hub: a repository for the Hugging Face hub, with a model
@@ -37,10 +37,10 @@ def export(
     Args:
         run: run directory
         folder: new directory
-        web: for browsers and Node; recurrent networks without data.protect only
-        ctranslate2: for CTranslate2; Transformers without data.protect, data.reverse_source or tags only
+        web: for browsers and Node; only recurrent networks without data.protect
+        ctranslate2: for CTranslate2; only Transformers without data.protect, data.reverse_source or tags
         argos: for Argos Translate and LibreTranslate; Transformers as for --ctranslate2, with a shared tokenizer
-        onnx: for ONNX Runtime; recurrent networks without data.protect, tags or hard attention only
+        onnx: for ONNX Runtime; only recurrent networks without data.protect, tags or hard attention
         hub: for the Hugging Face hub
 
     examples:

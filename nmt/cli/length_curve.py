@@ -35,7 +35,7 @@ def length_curve(
 ) -> None:
     """Plot BLEU against source length with one curve per system, and write the figure and its numbers.
 
-    Every two systems are compared, in each bin and as a whole. With --why, measure why translations of long sentences
+    Each pair of systems is compared, in each bin and as a whole. With --why, measure why translations of long sentences
     are worse: which part of the sentence loses content words, how probable the reference is, where the attention looks,
     and how many translations stop early, run on or repeat themselves.
 

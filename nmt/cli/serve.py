@@ -22,9 +22,9 @@ def serve(
     precision: Precision = "fp32",
     **decoding: Any,  # an option for each key of the section decoding
 ) -> None:
-    """Serve a trained run over HTTP: a page to type into, and translation as JSON.
+    """Serve a trained run over HTTP: a web page to type into, and a JSON API.
 
-    Requests that wait become one batch. The server answers only this machine unless --host is given. It has no
+    Waiting requests are translated in batches. The server answers only this machine unless --host is given. It has no
     passwords and no encryption.
 
     Args:

@@ -71,13 +71,13 @@ class HubCorpus(Records):
     """A dataset of the Hugging Face hub."""
 
     hub: Text
-    """Its name, OWNER/NAME."""
+    """Dataset, OWNER/NAME."""
     split: Text
-    """Its split, such as ``train``."""
+    """Split, such as ``train``."""
     revision: Text | None = None
     """Commit or tag; null: the latest."""
     subset: Text | None = None
-    """Its configuration, such as ``de-en``."""
+    """Dataset configuration, such as ``de-en``."""
 
 
 class Mix(Section):
@@ -138,7 +138,7 @@ class Rough(Section):
     """Shares of the training pairs whose source is changed, drawn again in each epoch."""
 
     upper: Fraction = 0.05
-    """In lower case, as the network reads sources in capitals."""
+    """Lower-cased, which is how the network reads sources in capitals."""
     title: Fraction = 0.05
     """Capital Initials."""
     typos: Fraction = 0.4
