@@ -80,12 +80,8 @@ RECURRENT: dict[str, dict[str, Any]] = {
 
 def _transformer(attention: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
     part = {"type": "transformer", "hidden": 8, "layers": 3, "heads": 2, "feedforward": 6, "dropout": 0.0} | options
-    return {
-        "attention": {"type": "transformer"} | (attention or {}),
-        "embeddings": {"size": 8},
-        "encoder": part,
-        "decoder": part,
-    }
+    sizes: dict[str, Any] = {"embeddings": {"size": 8}, "encoder": part, "decoder": part}
+    return sizes | {"attention": {"type": "transformer"} | (attention or {})}
 
 
 TRANSFORMERS: dict[str, dict[str, Any]] = {
@@ -99,11 +95,8 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
     "transformer encoder, no attention": _transformer() | {"attention": {"type": "none"}, "decoder": {"hidden": 7}},
 }
 
-NAMED: dict[str, dict[str, Any]] = {
-    **{name: {"attention": section} for name, section in ATTENTIONS.items()},
-    **RECURRENT,
-    **TRANSFORMERS,
-}
+NAMED: dict[str, dict[str, Any]] = {name: {"attention": section} for name, section in ATTENTIONS.items()}
+NAMED |= RECURRENT | TRANSFORMERS
 
 
 def _untried() -> dict[str, dict[str, Any]]:

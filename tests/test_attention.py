@@ -117,12 +117,8 @@ def test_location_by_hand() -> None:
     """Energies are the first rows of W s; words beyond the positions that the score knows get nothing."""
     attention: Any = score("location", 1, 2, positions=3)
     attention.position.weight.data = torch.tensor([[0.0], [math.log(2)], [math.log(5)]]).double()
-    for length, expected in (
-        (1, [1.0]),
-        (2, [1 / 3, 2 / 3]),
-        (3, [1 / 8, 2 / 8, 5 / 8]),
-        (5, [1 / 8, 2 / 8, 5 / 8, 0, 0]),
-    ):
+    three = [1 / 8, 2 / 8, 5 / 8]
+    for length, expected in ((1, [1.0]), (2, [1 / 3, 2 / 3]), (3, three), (5, [*three, 0, 0])):
         query = torch.ones(1, 1, 1).double().requires_grad_()
         context, alpha = weigh(attention, query, memory(randoms(1, length, 2), [length]))
         assert alpha[0, 0].tolist() == pytest.approx(expected)

@@ -308,12 +308,9 @@ def test_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_only_one_trains_into_a_run(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
+    match = f"^output: another nmt-train is running in {run.path}; "
     for _ in range(2):
-        with (
-            run.locked(print),
-            pytest.raises(ConfigError, match=f"^output: another nmt-train is running in {run.path}; "),
-            RunDirectory(run.path).locked(print),
-        ):
+        with run.locked(print), pytest.raises(ConfigError, match=match), RunDirectory(run.path).locked(print):
             pass
     assert list(run.path.iterdir()) == []
 

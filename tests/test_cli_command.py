@@ -70,13 +70,6 @@ def test_a_defect_is_not_hidden_and_ctrl_c_is_130(capsys: pytest.CaptureFixture[
     assert capsys.readouterr() == ("", "nmt-test: interrupted\n")
 
 
-def test_an_error_names_the_rank(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, value in (("WORLD_SIZE", "2"), ("RANK", "1")):
-        monkeypatch.setenv(name, value)
-    assert run(Mock(side_effect=DataError("empty"))) == 2
-    assert capsys.readouterr().err == "nmt-test: rank 1: error: empty\n"
-
-
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(Mock(side_effect=AssertionError()), "--version") == 0
     assert capsys.readouterr().out == f"nmt-attention {__version__}\n"

@@ -221,11 +221,7 @@ def test_attention_is_scored_as_alignment(models: Path, tmp_path: Path, command:
         (evaluate.main, "--hypotheses good --json linked", "--json linked: is the same file as --reference"),
         (length_curve.main, "--system a=good --system a=h.csv --output h.png", "--output h: h.csv: is the"),
         (evaluate.main, "--hypotheses good --json run/new", "--json run/new: is inside the run directory {folder}/run"),
-        (
-            length_curve.main,
-            "--system a=run/a --output run/manifest",
-            "--output run/manifest: run/manifest.png: is inside",
-        ),
+        (length_curve.main, "--system a=run/a --output run/manifest", "--output run/manifest: run/manifest.png: is in"),
     ],
 )
 def test_what_is_refused(files: Path, refused: Refused, main: Callable[..., int], options: str, problem: str) -> None:

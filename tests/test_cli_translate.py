@@ -13,7 +13,6 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from nmt.cli import terminal
 from nmt.cli.translate import main
 from tests.small_translator import ATTENTIONS, LINES, save_run
 
@@ -137,7 +136,7 @@ def test_progress_is_shown_at_a_terminal(translate: Translate, tmp_path: Path, m
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     code, out, err = translate("", *options)
     assert (code, out) == (0, "")
-    monkeypatch.setattr(terminal, "SHOWN_AFTER", 0.0)
+    monkeypatch.setattr("nmt.cli.terminal.SHOWN_AFTER", 0.0)
     code, out, err = translate("", *options)
     assert (code, out) == (0, "") and f"{tmp_path}/text: " in err and f"/{len(LINES)} lines [" in err
     code, out, err = translate(TEXT)

@@ -105,4 +105,5 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..
         said = refused(export, *kinds, recurrent, model)
         assert "give exactly one of --web, --ctranslate2, --argos, --onnx and --hub" in said
     assert f"DIR: {config} is a file; choose a new directory" in refused(export, "--web", recurrent, config)
+    assert f"DIR: {tmp_path} is not empty; choose a new directory" in refused(export, "--web", recurrent, tmp_path)
     assert not model.exists()

@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import nmt.data.dataset
-import nmt.data.encoded
 from nmt.config import Config
 from nmt.data.corpus import Pair
 from nmt.data.dataset import cache_folder, prepare, try_cache
@@ -173,7 +171,7 @@ def test_the_work_is_done_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     write(folder, train=TRAIN[:1])
     assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
     assert lines_said(chosen) == FOUND
-    monkeypatch.setattr(nmt.data.dataset, "CACHE_FORMAT", 0)
+    monkeypatch.setattr("nmt.data.dataset.CACHE_FORMAT", 0)
     assert lines_said(chosen) == [*LEARNING, *ENCODING, *FOUND]
 
 

@@ -84,6 +84,8 @@ def test_more_processes_than_gpus_are_refused(gpus: list[Any], monkeypatch: pyte
     monkeypatch.setenv("LOCAL_RANK", "8")
     with pytest.raises(ConfigError, match="PyTorch sees 8"):
         world._own_device("auto")
+    with pytest.raises(ConfigError, match="would be used by all processes"):
+        world._own_device("cuda:1")
 
 
 def test_gpus_are_connected_before_the_first_batch(gpus: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

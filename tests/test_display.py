@@ -2,7 +2,6 @@
 
 import io
 import re
-import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -10,7 +9,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from nmt.cli import terminal as shown_in
 from nmt.cli.command import Command
 from nmt.cli.terminal import Terminal, say
 from nmt.errors import DataError
@@ -43,9 +41,9 @@ def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         shown = io.StringIO()
         monkeypatch.setattr(shown, "isatty", lambda: terminal)
         with monkeypatch.context() as patched:
-            patched.setattr(sys, "stderr", shown)
+            patched.setattr("sys.stderr", shown)
             for name in ("SHOWN_AFTER", "SAY_EVERY"):
-                patched.setattr(shown_in, name, 0.0)
+                patched.setattr(f"nmt.cli.terminal.{name}", 0.0)
             assert Command(show_all)(arguments) == 2
         assert capsys.readouterr() == ("42\n", "")
         return shown.getvalue()
@@ -100,5 +98,5 @@ def test_nothing_is_shown_without_a_display(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_closed_stream_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Mock(write=Mock(side_effect=BrokenPipeError)))
+    monkeypatch.setattr("sys.stderr", Mock(write=Mock(side_effect=BrokenPipeError)))
     say("anyone?")

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import signal
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from nmt.training.trainer import Trainer
 from nmt.training.validation import Measures, Validator
 from nmt.training.world import ONE_PROCESS, Machine, World, seed_apart
 from tests.models import NO_DROPOUT
-from tests.processes import KILLED, kill_self, run_processes, try_processes
+from tests.processes import KILLED, run_processes, try_processes
 from tests.small_run import config, metrics, train
 from tests.training.conftest import KINDS, batch_of, not_finite, parameters, spoil, update
 
@@ -161,7 +162,7 @@ def trained_until_killed(world: World, folder: str, kill: int | None, resume: bo
 
     def update(trainer: Trainer, batches: Any) -> Any:
         if trainer.progress.update == kill and world.rank == world.size - 1:
-            kill_self()
+            signal.raise_signal(signal.SIGKILL)
         return real(trainer, batches)
 
     training = {"updates": 6, "batch_tokens": 50, "save_every": 2, "validation": {"every": 1000, "first": None}}
@@ -251,7 +252,7 @@ def killed_in_validation(world: World, folder: str) -> None:
     def translate(*arguments: Any) -> list[str]:
         calls.append(1)
         if world.rank == 1 and len(calls) == 2:
-            kill_self()
+            signal.raise_signal(signal.SIGKILL)
         return real(*arguments)
 
     with patch.object(Validator, "translate", translate):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nmt.data.encoded
 from nmt.config.schema import FileCorpus, Filter
 from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
@@ -22,7 +21,7 @@ from tests.test_dataset import config, write
 
 
 def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.encoded, "UNIT", 100)
+    monkeypatch.setattr("nmt.data.encoded.UNIT", 100)
     display = Recorder()
     with shown_on(display):
         prepare(config(tmp_path))
@@ -34,7 +33,7 @@ def test_steps_count_every_pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_threads_change_no_byte_and_memory_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.encoded, "UNIT", 200)
+    monkeypatch.setattr("nmt.data.encoded.UNIT", 200)
     peaks = []
     for threads, size in ((1, 400), (2, 400), (2, 4000)):
         corpus = FileCorpus.model_validate(write_corpus(tmp_path, train=size)["train"])
@@ -72,7 +71,7 @@ def test_the_bounds_of_the_filter_are_included(words: tuple[int, int], pieces: t
 
 
 def test_noise_is_dropped_and_counted_by_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nmt.data.encoded, "UNIT", 2)
+    monkeypatch.setattr("nmt.data.encoded.UNIT", 2)
     noisy = [
         Pair("oak elm", "ELM OAK"),
         Pair("ash fir", "Ash  Fir"),  # a copy

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from nmt import fast
 from nmt.config.schema import Kernels
-from nmt.fast.kernels import products, torch_steps
 from nmt.fast.kernels.products import add_product, product
 from nmt.fast.kernels.recurrence import Walked, cell_sequence
 from nmt.fast.kernels.torch_steps import AttentionSteps, DotAttentionSteps
@@ -78,7 +77,7 @@ def test_a_pass_without_gradients_has_the_memory_of_one_step(
         made.append(AttentionSteps(*args))
         return made[0]
 
-    monkeypatch.setattr(torch_steps, "AttentionSteps", make)
+    monkeypatch.setattr("nmt.fast.kernels.torch_steps.AttentionSteps", make)
     with torch.set_grad_enabled(learns):
         forward(fast.training(network("bahdanau")), tokens, torch.tensor([STEPS, 2]), tokens)
     assert made[0].sigmoids.untyped_storage().nbytes() == kept * made[0].keys.nbytes
@@ -173,7 +172,7 @@ def test_large_energies_are_not_rounded_to_bf16() -> None:
 def test_products(shape: tuple[int, ...], dtype: torch.dtype, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of matrices as they lie in memory, transposed or cut out; the last are two side by side."""
     if library == "PyTorch's":
-        monkeypatch.setattr(products, "_LINEAR", None)
+        monkeypatch.setattr("nmt.fast.kernels.products._LINEAR", None)
     *several, m, k, n = shape
     torch.manual_seed(1)
     wide, right, addend = (torch.randn(*several, *each, dtype=dtype) for each in ((m, k + 3), (k, n), (m, 1)))

@@ -153,6 +153,9 @@ def test_the_moving_baseline_takes_up_a_tenth_of_each_mean_reward() -> None:
     result = objective(model, pairs(3))
     mean = -result.likelihood.item() / 6
     assert attention(model).average_reward.item() == pytest.approx(0.9 * -1.5 + 0.1 * mean)
+    model.output.bias.data.fill_(math.nan)
+    objective(model, pairs(3))
+    assert attention(model).average_reward.isfinite()
 
 
 def test_padding_changes_no_gradient_of_reinforce(monkeypatch: pytest.MonkeyPatch) -> None:

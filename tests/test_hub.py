@@ -6,7 +6,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
 import yaml
 
@@ -36,7 +35,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                 (local_dir / inside).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, local_dir / inside)
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     return folder
 

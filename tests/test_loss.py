@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nmt.fast.kernels import output_loss as kernel
 from nmt.fast.kernels.output_loss import output_loss
 from nmt.model.seq2seq import cross_entropy
 
@@ -69,7 +68,7 @@ def test_bf16_logits_are_normalized_in_fp32() -> None:
 @pytest.mark.parametrize("all_count", [True, False])
 @pytest.mark.parametrize("rows", [1, 4, 11])
 def test_fused_equals_plain(rows: int, all_count: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "CHUNK", 4)
+    monkeypatch.setattr("nmt.fast.kernels.output_loss.CHUNK", 4)
     counted = None if all_count else torch.arange(rows) % 3 != 1
     fused, plain = fused_and_plain(inputs(rows), smoothing, counted)
     torch.testing.assert_close(fused, plain, rtol=1e-10, atol=1e-10)

@@ -1,6 +1,7 @@
 """BLEU and chrF are sacreBLEU's own, and so is what the bootstrap adds up."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -69,8 +70,12 @@ def test_many_corpora_at_once_are_scored_as_sacrebleu_scores_each() -> None:
     sums = np.concatenate([lengths, matches, totals], axis=1)
     sums[:, 0] = totals[:, 0]  # as many unigrams as tokens
     rows = sums.tolist()
-    expected = [BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], smooth_method="exp").score for row in rows]
+    score = partial(BLEU.compute_bleu, smooth_method="exp")
+    expected = [score(row[2:6], row[6:], row[0], row[1]).score for row in rows]
     np.testing.assert_allclose(metrics.bleu_of_statistics(sums), expected, rtol=1e-12, atol=1e-12)
+    effective = [score(row[2:6], row[6:], row[0], row[1], effective_order=True).score for row in rows]
+    found = metrics.bleu_of_statistics(sums, effective_order=True)
+    np.testing.assert_allclose(found, effective, rtol=1e-12, atol=1e-12)
     assert metrics.bleu_of_statistics(sums.reshape(5, 100, metrics.STATISTICS)).shape == (5, 100)
     assert 0 < np.count_nonzero(expected) < 500
 

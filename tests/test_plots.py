@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import struct
 from dataclasses import asdict
 from itertools import pairwise
@@ -13,7 +12,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from nmt.errors import DataError, NmtWarning
-from nmt.evaluation.figures import style as plots
 from nmt.evaluation.figures.diagnosis import draw_diagnoses
 from nmt.evaluation.figures.files import make_folder, stem_of
 from nmt.evaluation.figures.length_curve import About
@@ -70,7 +68,7 @@ def test_files_that_cannot_be_written_are_named(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"file: the directory cannot be created: File exists"):
         make_folder(tmp_path / "file" / "curve")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr("os.access", lambda path, mode: False)
     with pytest.raises(DataError, match=rf"{tmp_path}: cannot be written to: Permission denied; choose another"):
         make_folder(tmp_path / "curve")
 
@@ -105,7 +103,7 @@ def test_a_system_looks_the_same_in_every_figure() -> None:
 
 @pytest.mark.parametrize("render", [png, svg])
 def test_a_missing_font_is_named_with_its_packages_once(monkeypatch: pytest.MonkeyPatch, render: type) -> None:
-    monkeypatch.setattr(plots, "other_fonts", list)
+    monkeypatch.setattr("nmt.evaluation.figures.style.other_fonts", list)
     figure = Figure(figsize=(2, 1))
     figure.text(0.1, 0.5, "latin हिन्दी 直接の 우리 🫠")
     with pytest.warns(NmtWarning) as caught:
@@ -115,5 +113,5 @@ def test_a_missing_font_is_named_with_its_packages_once(monkeypatch: pytest.Monk
 
 
 def test_only_a_text_that_needs_them_has_other_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "other_fonts", lambda: ["Noto Sans Thai"])
+    monkeypatch.setattr("nmt.evaluation.figures.style.other_fonts", lambda: ["Noto Sans Thai"])
     assert (fonts_for("latin"), fonts_for("ไทย")) == (["DejaVu Sans"], ["DejaVu Sans", "Noto Sans Thai"])

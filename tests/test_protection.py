@@ -103,10 +103,6 @@ def test_a_tag_that_was_not_trained_is_named() -> None:
     assert [("source", 3, said.removeprefix("line 3: "))] == found
 
 
-def test_a_tag_stays_before_a_source_in_capitals() -> None:
-    assert replace(HIDING, rough=True).hide("<bt> TWO DOGS").texts == ["<bt> Two dogs"]
-
-
 @pytest.mark.parametrize("pair", [Pair("{a} b <x>", "<x> c {a}"), Pair("{a} b", "c")])
 def test_forced_decoding_reads_placeholders(pair: Pair) -> None:
     model, cpu, hidden = network(tokenizers=HIDING), torch.device("cpu"), EVERY.hide(*pair)
@@ -173,7 +169,7 @@ def test_a_run_is_loaded_with_its_pieces_only_and_not_exported(tmp_path: Path, r
     other = save_run(tmp_path / "other", tokenizers=LEARNED, protect=("url",))
     with pytest.raises(ConfigError, match=r"other: data.protect is .* that of .*bahdanau"):
         Translator.load([runs[0], other], "cpu")
-    for kind, run in (("web", runs[0]), ("ctranslate2", runs[-1])):
+    for kind, run in (("web", runs[0]), ("onnx", runs[0]), ("ctranslate2", runs[-1])):
         said = refused(export, f"--{kind}", run, tmp_path / "model")
         assert "data.protect: " in said and "does not hide spans; train a run without it" in said
     TOKENIZERS.save(runs[0] / "tokenizer")

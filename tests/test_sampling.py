@@ -20,10 +20,6 @@ def draw(uniforms: list[float], sampling: Sampling) -> list[int]:
     return sample_step(log_probs, torch.tensor(uniforms, dtype=torch.double), sampling, ()).tolist()
 
 
-def test_the_distribution_function_is_inverted() -> None:
-    assert draw([0.0, 0.49, 0.51, 0.74, 0.76, 0.87, 0.88, 0.9999999], Sampling()) == [3, 3, 4, 4, 2, 2, 5, 5]
-
-
 def test_top_p_by_hand() -> None:
     assert draw([0.999], Sampling(top_p=0.5)) == [3]
     assert draw([0.66, 0.67, 0.999], Sampling(top_p=0.51)) == [3, 4, 4]

@@ -137,6 +137,9 @@ def test_short_and_long_sentences_are_resampled_separately() -> None:
     found: Any = retention([scoring.score("one", spoilt(0.3, 1) * 2)], scoring, (5, 8), (9, 19))
     share = found.shares["one"]
     assert share.share == pytest.approx(1) and share.low < 0.99 and share.high > 1.01
+    scoring = scoring_of(["a b c d e"] * 4, [5, 5, 15, 15], (8,))  # some resamples have no short BLEU
+    found = retention([scoring.score("one", ["a b c d e", "x", *["a b c d e"] * 2])], scoring, (5, 8), (9, 19))
+    assert np.isfinite(found.shares["one"].high)
 
 
 def test_the_lengths_that_are_compared() -> None:

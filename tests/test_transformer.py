@@ -181,12 +181,6 @@ def test_decoder_is_pytorchs(norm: str) -> None:
     assert torch.allclose(readouts, decoder.norm(x))
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-def test_the_weights_are_those_of_the_next_to_last_layer(layers: int) -> None:
-    decoder: Any = small_model("transformer", decoder=part(layers=layers), encoder=part(layers=layers)).decoder
-    assert (decoder.attention.layer, decoder.attention.head) == (max(0, layers - 2), None)
-
-
 def test_what_a_sublayer_makes_is_dropped_in_training_alone() -> None:
     model = small_model("transformer", encoder=part(dropout=0.5))
     expected = model.encode(SOURCES, LENGTHS).annotations
@@ -211,8 +205,8 @@ def test_each_head_is_a_distribution_over_real_positions(name: str) -> None:
     found = heads_of(model, memory)
     assert torch.equal(readouts, model.unroll(TARGETS, memory)[0]), "looking changes nothing"
     assert not any(module._forward_hooks for module in model.modules())
-    if name.startswith("heads"):
-        torch.testing.assert_close(torch.stack(list(found.values())).mean(0), mean, rtol=1e-7, atol=0)
+    shown = [each for (layer, _), each in found.items() if layer == max(1, max(found)[0] - 1)]  # the last but one
+    torch.testing.assert_close(torch.stack(shown).mean(0), mean, rtol=1e-7, atol=0)
     assert list(found) == sorted(found) and len(found) > 1
     for weights in found.values():
         assert weights.shape == (3, 4, 5)

@@ -22,6 +22,7 @@ HOST = platform.node()
 
 def hangs(world: World) -> bool:
     """The second process sleeps while the others wait for it."""
+    on_writer(world, lambda: time.sleep(3))  # longer than the timeout: nobody gives up on who prepares the data
     if world.rank == 1:
         time.sleep(5)
     return world.any(False)

@@ -1,7 +1,6 @@
 """``nmt-train --dry-run`` finds what would go wrong, and leaves nothing."""
 
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def test_a_dry_run_leaves_nothing(train: Train, corpus: Path, tmp_path: Path, mo
     config = write_config(tmp_path, values | {"output": str(tmp_path / "run")})
     monkeypatch.setenv("NMT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     before, corpus_before = snapshot(tmp_path), snapshot(corpus)
     code, err = train("--dry-run", "--verbose", config=config)
     assert code == 0

@@ -48,7 +48,9 @@ def test_a_signal_before_the_first_update_saves_and_what_to_type_next_is_said(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_signal_is_noted_a_second_one_is_not(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_signal_is_noted_a_second_one_is_not(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopRequest() as stop:
         stop()
@@ -59,6 +61,10 @@ def test_one_signal_is_noted_a_second_one_is_not(number: signal.Signals, capsys:
         assert signal.getsignal(number) == signal.SIG_DFL
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     assert capsys.readouterr().err == "stopping after this step; press Ctrl-C again to stop immediately\n"
+    monkeypatch.setenv("RANK", "1")  # torchrun passes the signal on that the process gets, too
+    with StopRequest() as stop:
+        os.kill(os.getpid(), number)
+        assert stop.signal == number and signal.getsignal(number) != signal.SIG_DFL
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])

@@ -3,7 +3,6 @@
 import os
 import shlex
 import shutil
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -30,7 +29,7 @@ def test_a_run_says_its_parts_and_what_is_next(train: Train, tmp_path: Path, mon
     assert table[0].split()[1] == "update" and table[-1].endswith("best")
     assert "next:" not in lines, "of a log, or an experiment, nobody types"
     with monkeypatch.context() as terminal:
-        terminal.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        terminal.setattr("sys.stderr.isatty", lambda: True, raising=False)
         lines = train("--output", run, "--overwrite", "--set", "training.updates=2")[1].splitlines()
     typed = [shlex.split(line) for line in lines[lines.index("next:") + 1 :]]
     assert [words[0] for words in typed] == ["nmt-translate", "nmt-report", "tensorboard"]

@@ -45,10 +45,8 @@ def test_it_has_the_weights_and_the_tokenizer_of_the_other_run_and_resumes_witho
     assert table[0].split() == ["weights", "loaded", "left", "out", "new"]
     assert ["source_embedding", str(32 * sizes["source_embedding.weight"]), "0", "0"] in [row.split() for row in table]
     recorded = digest(first / "checkpoints/best/model.safetensors")
-    assert read_manifest(RunDirectory(parts.output or ""))["start_from"] == {
-        "run": str(first),
-        "model_sha256": recorded,
-    }
+    expected = {"run": str(first), "model_sha256": recorded}
+    assert read_manifest(RunDirectory(parts.output or ""))["start_from"] == expected
     train(whole)
     shutil.rmtree(first)
     dry_run(parts, resume=True, overwrite=False, say=said.append)
@@ -73,12 +71,10 @@ def test_another_attention_begins_new(first: Path) -> None:
 
 def test_a_run_that_does_not_fit_is_refused(first: Path, refused: Callable[..., str]) -> None:
     wide = config(first, "new", encoder={"hidden": 16}, embeddings={"size": 32, "tie": "target"})
+    expected = ["model.embeddings.tie was 'none' and is now 'target'", "model.encoder.hidden was 32 and is now 16"]
     for refuse in (train, lambda each: dry_run(each, resume=False, overwrite=False, say=print)):
         *problems, last = problems_of(ConfigError, refuse, wide)
-        assert problems == [
-            "model.embeddings.tie was 'none' and is now 'target'",
-            "model.encoder.hidden was 32 and is now 16",
-        ]
+        assert problems == expected
         assert last.startswith(f"training.start_from: {first}: training takes over the tokenizer and the network, but")
     (first.parent / "wide.yaml").write_text(dump_config(wide))
     said = refused(nmt_prepare, "--config", first.parent / "wide.yaml")
