@@ -57,9 +57,10 @@ def test_an_older_checkpoint_is_from_before_later_changes(folder: Path) -> None:
     train_until_crash(config(folder, updates=5, **how), resume=True)
     run = RunDirectory(folder / "rewound")
     run.delete("last")
-    train(config(folder, updates=6, **how), resume=True)
-    [_, change] = read_json(run.manifest)["changes"]
+    train(config(folder, updates=6, accumulation=2, **how), resume=True)
+    [_, other, change] = read_json(run.manifest)["changes"]
     assert change == {"update": 3, "key": "training.updates", "old": 5, "new": 6}
+    assert other == {"update": 3, "key": "training.accumulation", "old": 1, "new": 2}
 
 
 def test_a_crash_goes_back_to_the_last_save(folder: Path) -> None:
