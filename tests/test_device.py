@@ -86,6 +86,8 @@ def test_more_processes_than_gpus_are_refused(gpus: list[Any], monkeypatch: pyte
         world._own_device("auto")
     with pytest.raises(ConfigError, match="would be used by all processes"):
         world._own_device("cuda:1")
+    problem = "NCCL error in: NCCLUtils.cpp:93\nDuplicate GPU detected : rank 1 and rank 0 both on CUDA device 3d000"
+    assert world._Processes._why(Mock(), problem).startswith("several processes share one GPU; start fewer")
 
 
 def test_gpus_are_connected_before_the_first_batch(gpus: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

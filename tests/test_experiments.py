@@ -21,7 +21,7 @@ from nmt.evaluation.by_length import UNTRAINED
 from nmt.experiments.evaluation import score_alignment
 from nmt.experiments.plan import Plan, Run, load_experiment, make_plan
 from nmt.experiments.results import _cells, draw_all, is_translated, translate_all
-from nmt.experiments.running import remaining, remaining_runs, run_jobs
+from nmt.experiments.running import remaining, remaining_runs, run_jobs, with_precision
 from nmt.messages import silent
 from nmt.pages.report.collecting import collect
 from nmt.runs.directory import RunDirectory
@@ -236,8 +236,13 @@ def test_results_of_two_seeds(tmp_path: Path) -> None:
     files = {"source": str(tmp_path / "test.low"), "reference": str(tmp_path / "test.up")}
     path = write_experiment(tmp_path, {"b": {}}, seeds=[1, 2], tests={"test": files | {"gold": {"links": str(links)}}})
     plan = plan_of(path)
+    auto = plan_of(path, "precision=auto", "training.validation.patience=9")
     # begun before the experiment, which takes the run for finished
-    train(plan_of(path, "precision=auto", "training.validation.patience=9").runs[0].config)
+    train(auto.runs[0].config)
+    measured = RunDirectory(auto.runs[0].path).manifest.read_text("utf-8")
+    new = auto.runs[1].label
+    assert with_precision(auto, {new: ()}, silent) == {new: ("--set", f"precision={json.loads(measured)['precision']}")}
+    assert not (tmp_path / "out/precision.json").exists(), "nothing is measured again"
     train(plan.runs[1].config)
     page = draw_all(plan, lambda line: None)
     written = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
@@ -276,7 +281,8 @@ def test_translations_are_those_of_what_they_were_made_from(finished: tuple[Path
     assert not is_translated(replace(plan, runs=(other,)), other, "other")
     said: list[str] = []
     translate_all(replace(plan, runs=(other,)), said.append, lambda: None)
-    assert f"{folder / 'validation.low'}:1: too long: only its first 2 pieces are translated" in said
+    problem = "1: too long: only its first 2 pieces are translated; more lines with problems: "
+    assert said[-1].startswith(f"none: {folder / 'validation.low'}:{problem}")
 
 
 # --- side by side -----------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from nmt.cli.files import NamedPath, require_run, require_system, require_writab
 from nmt.config import schema
 from nmt.config.problems import choices, explain_value
 from nmt.data.corpus import require_readable
-from nmt.errors import CheckpointError
+from nmt.errors import NmtError
 from nmt.files import printable
 
 
@@ -72,7 +72,7 @@ def run_path(text: str) -> str:
 
     try:
         return local(text)
-    except CheckpointError as error:
+    except NmtError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 

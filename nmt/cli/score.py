@@ -37,7 +37,7 @@ def score(
 ) -> None:
     """Score given translations: how probable a run finds each one.
 
-    Print three tab-separated numbers for each pair: the score by which search ranks translations, the
+    Write three tab-separated numbers for each pair: the score by which search ranks translations, the
     log-probability, and its mean over the pieces of the translation. Logarithms are natural; the end symbol is a piece.
 
     Args:

@@ -131,7 +131,7 @@ class StopRequest:
     """A stop request by Ctrl-C, SIGTERM or SIGHUP.
 
     Within its ``with`` block the first signal is recorded, and training stops after the current step or batch. A second
-    signal ends the process immediately. Signals other than SIGTERM that nohup or a script made it ignore stay ignored.
+    signal ends the process immediately. Signals that the process was started to ignore stay ignored, but not SIGTERM.
     """
 
     def __init__(self) -> None:

@@ -63,14 +63,14 @@ def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop)
     translator = Translator.load(run.path, run.config.device)
     options, lines = SearchOptions.from_config(run.config.decoding), list(read_lines(source))
     shown = counted(lines, source, len(lines), "lines")
-
-    def warn(number: int, problem: str) -> None:
-        say(Caution(f"{source}:{number}: {problem}"))
-
+    warned = dict[int, str]()
     with growing([path], 1, made_from([run.path], [source], options), say) as (done, [file]):
         rest = islice(shown, done, None)
-        for each in translator.stream(rest, options, first=done + 1, warn=warn, check_stop=check_stop):
+        for each in translator.stream(rest, options, first=done + 1, warn=warned.__setitem__, check_stop=check_stop):
             file.write(f"{each.text}\n".encode())
+    if warned:
+        first, more = min(warned), len(warned) - 1
+        say(Caution(f"{run.label}: {source}:{first}: {warned[first]}; more lines with problems: {more:,}"))
     write_json(path.with_suffix(".json"), _record(plan, run, test))
 
 

@@ -21,7 +21,7 @@ FILES = ("config.yaml", "manifest.json", "data_report.json", "confidence.json", 
 
 def local(run: str) -> str:
     """Return the directory of a run; ``hf:OWNER/NAME`` or ``hf:OWNER/NAME@REVISION`` is downloaded into the cache.
-    Raises CheckpointError if that fails."""
+    Raises CheckpointError if that fails, DataError without a cache."""
     if not run.startswith(PREFIX):
         return run
     from huggingface_hub import snapshot_download  # noqa: PLC0415  (slow to import)
@@ -29,12 +29,12 @@ def local(run: str) -> str:
     from nmt.data.dataset import cache_folder  # noqa: PLC0415
 
     name, _, revision = run.removeprefix(PREFIX).partition("@")
+    folder = cache_folder(None) / "hub" / (revision or "latest") / name  # the last folder names the run
     try:
-        folder = cache_folder(None) / "hub" / (revision or "latest") / name  # the last folder names the run
         patterns = [*FILES, "tokenizer/*", "checkpoints/best/*"]
         snapshot_download(name, revision=revision or None, local_dir=folder, allow_patterns=patterns)
     except Exception as error:  # the hub's library lets errors of httpx through
-        found = str(error).strip().partition("\n")[0]
+        found = str(error).strip().partition("\n")[0] or repr(error)
         raise CheckpointError(f"{run}: cannot be downloaded: {found}; must be hf:OWNER/NAME of a public run") from None
     return str(folder)
 

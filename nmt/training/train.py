@@ -151,9 +151,10 @@ def score_test(
     trainer.optimizer.state.clear()  # the checkpoint has the moments; Adam's are twice as large as the weights
     load_weights(trainer.model, share_tensors(world, lambda: run.weights("best")), str(run.folder("best")))
     sources, references = zip(*prepared.test_pairs, strict=True)
-    most = config.decoding.max_source
-    if cut := sum(longer for _, longer in prepared.tokenizers.source.encode_first(sources, most)):
-        log.say(f"test set: {cut:,} lines are longer than decoding.max_source; only their first {most} pieces are read")
+    most, read = config.decoding.max_source, [prepared.tokenizers.hide(each).texts[0] for each in sources]
+    if cut := sum(longer for _, longer in prepared.tokenizers.source.encode_first(read, most)):
+        long = f"{cut:,} of {len(sources):,} lines are longer than decoding.max_source"
+        log.say(f"test set: {long}; only their first {most} pieces are read")
     hypotheses = validator.translate(sources, validator.of_test, torch.float32, "translating the test set", check_stop)
     if not world.writes:
         return

@@ -95,7 +95,8 @@ def test_early_stopping_and_the_best_checkpoint(make: Make, metric: str, label: 
     trainer = make(said, updates=20, validation={"every": 2, "patience": 2, "metric": metric}, log_every=2)
     trainer.validator = results(math.nan, 1.0, math.nan, 1.0)  # type: ignore[assignment]
     trainer.fit()
-    assert said[-1].startswith(f"stopped early after update 8: the validation {label} has not improved")
+    why = f"the validation {label} has not improved in 2 validations"
+    assert said[-1].startswith(f"stopped early after update 8: {why}")
     assert trainer.progress.update == 8 and trainer.progress.best == Candidate(4, (merit, -1.0))
     run = trainer.checkpointing.run
     assert [line["best"] for line in metrics(run.path, "validation")] == [True, True, False, False]

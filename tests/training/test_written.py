@@ -79,9 +79,10 @@ def test_the_scores_are_of_the_hypotheses_against_the_references(folder: Path, m
     low, up = folder / "blank.low", folder / "blank.up"
     low.write_text("oak elm fir ash\n\nash\n \n")
     up.write_text("ASH FIR ELM OAK\nFIG\n\n\n")
-    values = config(folder, updates=1, output="oracle").model_dump()
+    values = config(folder, updates=1, output="oracle").model_dump() | {"decoding": {"max_source": 2}}
     values["data"]["test"] = {"source": str(low), "target": str(up)}
-    train(Config.model_validate(values))
+    cut = "1 of 4 lines are longer than decoding.max_source; only their first 2 pieces are read"
+    assert f"test set: {cut}" in train(Config.model_validate(values))
     run = folder / "oracle"
     hypotheses, references = list(read_lines(run / "test.hypotheses.txt")), list(read_lines(up))
     scores = json.loads((run / "test.scores.json").read_text())
