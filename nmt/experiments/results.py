@@ -62,10 +62,9 @@ def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop)
     path.parent.mkdir(parents=True, exist_ok=True)
     translator = Translator.load(run.path, run.config.device)
     options, lines = SearchOptions.from_config(run.config.decoding), list(read_lines(source))
-    shown = counted(lines, source, len(lines), "lines")
     warned = dict[int, str]()
     with growing([path], 1, made_from([run.path], [source], options), say) as (done, [file]):
-        rest = islice(shown, done, None)
+        rest = islice(counted(lines, source, len(lines), "lines"), done, None)
         for each in translator.stream(rest, options, first=done + 1, warn=warned.__setitem__, check_stop=check_stop):
             file.write(f"{each.text}\n".encode())
     if warned:
