@@ -237,7 +237,7 @@ class LocationAttention(ScoredAttention):
 class LocalAttention(WeightedMean):
     """Softmax of a score over the source positions from p_i - D to p_i + D (Luong et al. 2015, section 3.2).
 
-    A subclass computes p_i, the center; both ends are included. D is ``window``; ``scored`` is normalized within it.
+    A subclass computes p_i. ``window`` is D, both ends included; the energies of ``scored`` are normalized in it.
     """
 
     def __init__(self, scored: ScoredAttention, window: int) -> None:

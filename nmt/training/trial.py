@@ -85,7 +85,7 @@ def choose_kernels(machine: Machine, trial: Trial, say: Say) -> Machine:
         with progress_bar("trying the fast kernels", None, "batches"):
             try:
                 trial.step(machine)
-            except Exception as error:  # Triton's have no base of their own
+            except Exception as error:  # Triton's are no RuntimeErrors
                 if out_of_memory(error):
                     say(Caution("warning: kernels: out of memory in the trial of the fast ones; they are used untried"))
                 else:  # as Triton reports it, over several lines
