@@ -91,7 +91,7 @@ class GruCell(Cell):
     """s' = GRU(s, x) with the reset gate after the recurrent product, as cuDNN and PyTorch have it.
 
     r = sigmoid(x_r + U_r s), z = sigmoid(x_z + U_z s), n = tanh(x_n + r * (U_n s)), s' = (1 - z) * n + z * s, with
-    x = W [input] and U with their biases. z keeps the state, as in Cho et al. 2014; in Bahdanau et al. 2015, 1 - z does.
+    x = W [input] and U with biases. z keeps the state, as in Cho et al. 2014; in Bahdanau et al. 2015, 1 - z does.
     """
 
     gates = 3
