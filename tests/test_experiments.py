@@ -24,7 +24,7 @@ from nmt.experiments.results import _cells, draw_all, is_translated, translate_a
 from nmt.experiments.running import remaining, remaining_runs, run_jobs, with_precision
 from nmt.messages import silent
 from nmt.pages.report.collecting import collect
-from nmt.runs.directory import RunDirectory
+from nmt.runs.directory import RunDirectory, read_manifest
 from tests.comparison import snapshot
 from tests.small_run import config, train
 from tests.test_corpus import problems_of
@@ -239,9 +239,8 @@ def test_results_of_two_seeds(tmp_path: Path) -> None:
     auto = plan_of(path, "precision=auto", "training.validation.patience=9")
     # begun before the experiment, which takes the run for finished
     train(auto.runs[0].config)
-    measured = RunDirectory(auto.runs[0].path).manifest.read_text("utf-8")
-    new = auto.runs[1].label
-    assert with_precision(auto, {new: ()}, silent) == {new: ("--set", f"precision={json.loads(measured)['precision']}")}
+    own = ("--set", f"precision={read_manifest(RunDirectory(auto.runs[0].path))['precision']}")
+    assert with_precision(auto, {auto.runs[1].label: ()}, silent) == {auto.runs[1].label: own}
     assert not (tmp_path / "out/precision.json").exists(), "nothing is measured again"
     train(plan.runs[1].config)
     page = draw_all(plan, lambda line: None)

@@ -142,7 +142,7 @@ def format_pair_links(pair: Pair, forced: "ForcedDecoding", backward: "ForcedDec
     from nmt.evaluation.alignment import format_pharaoh, symmetrized  # noqa: PLC0415  (slow to import)
 
     links = word_links(forced.attention, (forced.source_pieces, forced.target_pieces), pair)
-    if backward is not None and forced.attention is not None:
+    if backward is not None:
         back = word_links(backward.attention, (backward.source_pieces, backward.target_pieces), pair[::-1])
         links = sorted(symmetrized(frozenset(links), frozenset((i, j) for j, i in back)))
     return format_pharaoh(links)

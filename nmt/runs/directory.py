@@ -183,7 +183,7 @@ LENGTH = ("training.updates", "training.validation.patience")
 """Those that a longer run may change."""
 DROPOUT = ("model.dropout", "model.encoder.dropout", "model.decoder.dropout")
 COURSE = (
-    *(f"training.{key}" for key in ("optimizer.learning_rate", "schedule", "batch_tokens", "accumulation")),
+    *("training.optimizer.learning_rate", "training.schedule", "training.batch_tokens", "training.accumulation"),
     *DROPOUT,
 )
 """Those that a person may change in the course of training, or that another number of processes may need."""

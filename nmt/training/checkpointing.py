@@ -24,7 +24,7 @@ from nmt.runs.checkpoints import TrainingCheckpoint, average, load_weights, unsh
 from nmt.runs.directory import RunDirectory
 from nmt.runs.log import cut_metrics, read_metrics
 from nmt.training.optimizer import load_moments, saved_moments
-from nmt.training.progress import Progress, ValidationResult
+from nmt.training.progress import Candidate, Progress, ValidationResult
 from nmt.training.reports import Log
 from nmt.training.world import Machine, World, on_writer, share_tensors
 
@@ -104,7 +104,8 @@ class Checkpointing:
         """
         progress = saved_progress(self.run, checkpoint)
         damaged: dict[str, Sequence[str]] = {}
-        for name in [*(["best"] if progress.best is not None else []), *candidates(self.run, progress)]:
+        kept = [each.checkpoint for each in candidates(self.run, progress)]
+        for name in [*(["best"] if progress.best is not None else []), *kept]:
             try:
                 self.run.weights(name)
             except FileError as error:
@@ -115,15 +116,14 @@ class Checkpointing:
         if "best" in damaged:
             others = candidates(self.run, progress)
             if others:
-                self.run.save("best", self.run.weights(others[0]))
-                progress = replace(progress, best=next(each for each in progress.kept if each.checkpoint == others[0]))
+                self.run.save("best", self.run.weights(others[0].checkpoint))
+                progress = replace(progress, best=others[0])
             elif progress.finished(self.training):
                 raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
                 progress = replace(progress, best=None)
         if self.training.average > 1:  # else candidates have no checkpoints
-            names = candidates(self.run, progress)
-            progress = replace(progress, kept=tuple(each for each in progress.kept if each.checkpoint in names))
+            progress = replace(progress, kept=candidates(self.run, progress))
         self.run.keep({each.checkpoint for each in progress.kept})
         return progress
 
@@ -132,7 +132,7 @@ class Checkpointing:
 
         Progress is unaffected: the next ``best`` of an extended run has to beat the checkpoints, not the average.
         """
-        names = on_writer(self.machine.world, lambda: candidates(self.run, progress))
+        names = on_writer(self.machine.world, lambda: [each.checkpoint for each in candidates(self.run, progress)])
         if len(names) < 2 or progress.best is None:
             return
         mean = share_tensors(self.machine.world, lambda: average(self.run.weights(name) for name in names))
@@ -243,9 +243,9 @@ def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], 
     return checkpoint, progress
 
 
-def candidates(run: RunDirectory, progress: Progress) -> list[str]:
-    """The existing checkpoints that training keeps for the average, best first."""
-    return [candidate.checkpoint for candidate in progress.kept if run.has(candidate.checkpoint)]
+def candidates(run: RunDirectory, progress: Progress) -> tuple[Candidate, ...]:
+    """Those that training keeps for the average and whose checkpoints exist, best first."""
+    return tuple(candidate for candidate in progress.kept if run.has(candidate.checkpoint))
 
 
 def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
