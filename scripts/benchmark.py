@@ -81,7 +81,7 @@ def benchmark(
 ) -> None:
     """Measure training and decoding, and compare them with the matrix products of the machine.
 
-    Without options: training steps of the reference shape on the CPU, of the usual systems in every precision. With
+    Without options: training steps on the CPU, of the usual systems in every precision. With
     --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
     trained model. With --memory: the peak memory of whole commands. The tables of docs/performance.md come from here.
 

@@ -1,5 +1,4 @@
-"""Draw the figures of docs/length-decay.md and the length curves of docs/results.md and docs/attention.md from their
-numbers in docs/figures.
+"""Draw the figures of docs/length-decay.md and the length curve of docs/results.md from their numbers in docs/figures.
 
 Color says which attention a system has, the line how long its training sentences are, in all figures.
 """

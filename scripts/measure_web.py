@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -131,7 +132,7 @@ def measure_web(
         parameters = sum(each.numel() for each in loaded.model.parameters())
         node = subprocess.run([node_program(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
         measured = {
-            **provenance("scripts/measure_web.py"),
+            **provenance(shlex.join(["python", *sys.argv])),
             "versions": {"node": node, "torch": torch.__version__, "python": platform.python_version()},
             **({"configuration": about} if about else {}),
             "system": {"parameters": parameters, "sentences": len(sources)},

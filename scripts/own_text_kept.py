@@ -61,12 +61,9 @@ def spans(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
     for translation, reference, texts in zip(translator.translate(sources), references, hidden, strict=True):
         words, others = (tokens(text, texts) for text in (translation.text, reference))
         without = ([each for each in side if each not in texts] for side in (words, others))
-        placed = common(words, others) - common(*without)
         found["spans"] += len(texts)
         found["come through once"] += sum(translation.text.count(each) == 1 for each in texts)
-        found["in their place"] += placed
-        found["stuck to a word"] += sum(touches(translation.text, each) > touches(reference, each) for each in texts)
-        found["lines in place"] += placed == len(texts)
+        found["in their place"] += common(words, others) - common(*without)
     return dict(found)
 
 
@@ -80,12 +77,6 @@ def same_words(pair: Sentence) -> list[str]:
 def tokens(text: str, spans: Sequence[str]) -> list[str]:
     """The words and punctuation marks of a text, a span among them whole."""
     return re.findall("|".join([*map(re.escape, spans), r"\w+|[^\w\s]"]), text)
-
-
-def touches(text: str, span: str) -> bool:
-    """Whether a letter or digit is next to a span."""
-    before, _, behind = text.partition(span)
-    return before[-1:].isalnum() or behind[:1].isalnum()
 
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -129,9 +120,6 @@ def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
             begin, end = (len(text[:place].split()) for place in (elements[0].begin, elements[0].end))
             tagged = set(range(begin, end))
             found["lines that are the reference"] += 1
-            found["of these without a wrong word"] += tagged == linked
-            found["their words"] += len(text.split())
-            found["words with the right tags"] += len(text.split()) - len(tagged ^ linked)
             found["words to be tagged, or tagged"] += len(tagged | linked)
             found["of these right"] += len(tagged & linked)
     return dict(found)

@@ -1,4 +1,4 @@
-"""Measure the claims in configs/experiments/textbook, and write the table and the picture of docs/textbook.md.
+"""Measure the claims in configs/experiments/textbook, and draw the picture of docs/textbook.md.
 
 A claim whose runs are all finished gives docs/figures/textbook/NAME.json: the scores of both systems with each seed,
 and where they come from. Its verdict follows from them by :func:`verdict` and is written nowhere by hand.

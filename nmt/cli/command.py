@@ -4,6 +4,7 @@ import argparse
 import atexit
 import contextlib
 import gc
+import io
 import os
 import sys
 import traceback
@@ -133,6 +134,8 @@ def run(name: str, body: Callable[[], int | None], terminal: Terminal) -> int:
     An error that the user can correct is printed to standard error and ends with code 2; ``--verbose`` adds the
     traceback. When the reader of standard output goes away, the command ends silently.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook has another; a locale may lack the dash of a table
+        sys.stdout.reconfigure(errors="replace")
     with showing(terminal):
         try:
             with _warnings_as_lines(name):

@@ -5,6 +5,7 @@ A type says how a value is read and, for a path, what is checked before the slow
 
 import argparse
 import inspect
+import os
 import re
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -183,7 +184,7 @@ def reader(annotation: Any) -> Callable[[str], Any]:
     if parse := Value.of(annotation).parse:
         return parse
     if get_args(annotation)[:1] == (str,) and Value in map(type, get_args(annotation)):
-        return str  # pydantic refuses a file name that is not UTF-8
+        return os.path.expanduser  # "~" of --output=~/run too; pydantic refuses a file name that is not UTF-8
     adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
     def read(text: str) -> Any:

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from nmt.config import Config, load_config
 from nmt.config.loading import one_line, read_mapping
 from nmt.config.problems import explain
-from nmt.config.schema import Count, FileCorpus, Gold, Section, Size, Text
+from nmt.config.schema import Count, FileCorpus, Folder, Gold, Section, Size, Text
 from nmt.data.corpus import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation.alignment import read_gold
@@ -61,7 +61,7 @@ class Experiment(Section):
 
     base: Text
     """A configuration file: what all systems share."""
-    output: Text
+    output: Folder
     """A directory for the runs, their translations, the figures and the tables."""
     systems: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """Name to differences from the base, dotted key to value. A section as a value replaces the whole section."""

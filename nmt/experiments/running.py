@@ -115,7 +115,8 @@ def remaining_runs(plan: Plan, say: Say) -> dict[str, Flags]:
         if options is not None:
             unfinished[run.label] = options
     if problems:
-        advice = "restore what has changed, choose another --output, or delete a run directory to train it again"
+        advice = "restore what has changed, choose another --output, delete a run directory to train it again, "
+        advice += "or first train the run that others start from, with --only"
         raise ConfigError(*(f"{', '.join(labels)}: {problem}" for problem, labels in problems.items()), advice)
     return unfinished
 

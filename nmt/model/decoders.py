@@ -151,10 +151,14 @@ class RecurrentDecoder(Decoder):
         hidden, *upper = (torch.tanh(initial(bridge)) for initial in initials)
         return RecurrentState(self.attention.prepare(memory), 0, 1, hidden, upper=tuple(upper))
 
+    def read(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
+        """Read the memory: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S) or None."""
+        return cast(tuple[Tensor, Tensor | None], self.attention(queries, positions, memory))
+
     def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:
         """Read the memory: one query of each row (R, H) -> contexts (R, C), weights (R, S) or None."""
         positions = torch.full((state.width,), state.position, device=query.device)
-        context, weights = self.attention(query.unflatten(0, (-1, state.width)), positions, state.memory)
+        context, weights = self.read(query.unflatten(0, (-1, state.width)), positions, state.memory)
         return context.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
 
     def upper_layers(self, hidden: Tensor, before: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:
@@ -279,5 +283,5 @@ class LuongDecoder(RecurrentDecoder):
     def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
         """Read the memory for all target positions: outputs (B, T, H) -> readouts (B, T, O), weights or None."""
         positions = torch.arange(outputs.size(1), device=outputs.device)
-        contexts, weights = self.attention(outputs, positions, start.memory)
+        contexts, weights = self.read(outputs, positions, start.memory)
         return self.readout(contexts, outputs), weights

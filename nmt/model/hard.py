@@ -18,10 +18,10 @@ from torch.utils.checkpoint import checkpoint
 
 from nmt.config import schema
 from nmt.model.attention import Attention, WeightedMean
-from nmt.model.decoders import LuongDecoder, RecurrentState
+from nmt.model.decoders import LuongDecoder
 from nmt.model.dropout import Dropout
 from nmt.model.encoders import Encoder
-from nmt.model.records import Memory, State
+from nmt.model.records import Memory
 
 LARGEST_CHUNK = 1 << 22
 """Largest number of probabilities held at a time: with 32,000 words and 30 positions, those of 4 tokens."""
@@ -125,28 +125,19 @@ class MarginalLuong(LuongDecoder):
         super().__init__(options, config, encoder, attention)
         self.dropout = Dropout(config.dropout.readout)
 
-    def read_each(self, outputs: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Read out at each target position: (B, Q, H) -> readouts (B, Q, S, O + 1), probabilities (B, Q, S)."""
+    def read(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Read out from each source position: (B, Q, H) -> readouts (B, Q, S, O + 1), probabilities (B, Q, S)."""
         assert isinstance(self.attention, WeightedMean)
-        weights = self.attention.weights(outputs, positions, memory)
-        from_context, from_state = self.combine.weight.split((self.context_width, outputs.size(-1)), 1)
+        weights = self.attention.weights(queries, positions, memory)
+        from_context, from_state = self.combine.weight.split((self.context_width, queries.size(-1)), 1)
         of_context = functional.linear(memory.annotations, from_context).unsqueeze(1)  # (B, 1, S, ...)
-        of_output = functional.linear(outputs, from_state, self.combine.bias).unsqueeze(2)  # (B, Q, 1, ...)
+        of_output = functional.linear(queries, from_state, self.combine.bias).unsqueeze(2)  # (B, Q, 1, ...)
         readouts = self.dropout(self.nonlinearity(of_context + of_output))
         return torch.cat((readouts.to(weights.dtype), weights.unsqueeze(-1)), -1), weights
 
-    def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State, Tensor | None]:
-        """Take one position: (R, E) -> readouts (R, S, O + 1), state, probabilities (R, S)."""
-        assert isinstance(state, RecurrentState)
-        hidden: Tensor = self.cell(self.embedding_gates(embedded), state.hidden)
-        output, upper = self.upper_layers(hidden, state)
-        positions = torch.full((state.width,), state.position, device=output.device)
-        readouts, weights = self.read_each(output.unflatten(0, (-1, state.width)), positions, state.memory)
-        return readouts.flatten(0, 1), self.after(state, None, hidden=hidden, upper=upper), weights.flatten(0, 1)
-
-    def attend_at_once(self, outputs: Tensor, start: State) -> tuple[Tensor, Tensor | None]:
-        """Read out at all target positions: (B, T, H) -> readouts (B, T, S, O + 1), probabilities (B, T, S)."""
-        return self.read_each(outputs, torch.arange(outputs.size(1), device=outputs.device), start.memory)
+    def readout(self, context: Tensor, output: Tensor) -> Tensor:
+        """Return what ``read`` made in place of contexts: it has seen the outputs."""
+        return context
 
 
 class MixtureOutput(nn.Linear):

@@ -71,12 +71,6 @@ class Residual(nn.Module):
         return both if self.pre else cast(Tensor, self.norm(both))
 
 
-def feed_forward(width: int, inner: int) -> nn.Sequential:
-    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (eq. 2): (..., D) -> (..., D)."""
-    layers = {"inner": nn.Linear(width, inner), "relu": nn.ReLU(), "output": nn.Linear(inner, width)}
-    return nn.Sequential(OrderedDict(layers))
-
-
 # --- encoder (section 3.1) --------------------------------------------------------------------------------------------
 
 
@@ -86,7 +80,9 @@ class TransformerEncoderLayer(nn.Module):
     def __init__(self, options: schema.Transformer) -> None:
         super().__init__()
         self.self_attention = self_attention(options)
-        self.feed_forward = feed_forward(options.hidden, options.feedforward)
+        inner = nn.Linear(options.hidden, options.feedforward)  # max(0, x W_1 + b_1) W_2 + b_2 (eq. 2)
+        output = nn.Linear(options.feedforward, options.hidden)
+        self.feed_forward = nn.Sequential(OrderedDict(inner=inner, relu=nn.ReLU(), output=output))
         self.around_self_attention, self.around_feed_forward = Residual(options), Residual(options)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:

@@ -43,7 +43,10 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
         tokenizers = Tokenizers.load(run.tokenizer).used_as(config)
     except NmtError as error:
         raise CheckpointError(*error.problems) from None
-    _refuse_other_tokenizers(run, tokenizers)
+    manifest = read_json(run.manifest) if run.manifest.exists() else {}
+    known = manifest.get("tokenizer_sha256") if isinstance(manifest, dict) else None
+    if known is not None and known != tokenizers.sha256:
+        raise CheckpointError(f"{run.tokenizer}: damaged, or of another run: {run.manifest} has other checksums")
     run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, tokenizers.sizes))
     weights = run.weights(checkpoint)
     model = uninitialized_model(config.model, *tokenizers.sizes)
@@ -54,14 +57,6 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     if wrong:
         raise CheckpointError(*(f"{where}: tensor {name} holds values that are not finite" for name in wrong))
     return LoadedRun(run, config, tokenizers, model.to(device).eval())
-
-
-def _refuse_other_tokenizers(run: RunDirectory, tokenizers: Tokenizers) -> None:
-    """Raise CheckpointError for tokenizers other than those of the manifest, if there is a manifest."""
-    manifest = read_json(run.manifest) if run.manifest.exists() else {}
-    known = manifest.get("tokenizer_sha256") if isinstance(manifest, dict) else None
-    if known is not None and known != tokenizers.sha256:
-        raise CheckpointError(f"{run.tokenizer}: damaged, or of another run: {run.manifest} has other checksums")
 
 
 def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes: tuple[int, int]) -> None:

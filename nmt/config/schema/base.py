@@ -11,6 +11,7 @@ PyTorch; a module of the same name in ``nmt.model`` builds it::
     class ForwardEncoder(nn.Module): ...
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -18,6 +19,7 @@ from operator import or_
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, TypeAdapter, model_validator
+from pydantic.functional_validators import AfterValidator
 from pydantic_core import CoreSchema, core_schema
 
 LARGEST = (1 << 63) - 1  # what islice takes
@@ -29,6 +31,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+Folder = Annotated[Text, AfterValidator(os.path.expanduser)]
 LARGEST_VOCABULARY = 250_000
 """Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
 LARGEST_BEAM = 1000

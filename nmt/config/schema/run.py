@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from nmt.config.schema.attention import NoAttention
-from nmt.config.schema.base import Beam, Count, Pieces, Problem, Section, Size, Text
+from nmt.config.schema.base import Beam, Count, Folder, Pieces, Problem, Section, Size, Text
 from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer, LearnedTokenizer
 from nmt.config.schema.model import Model
 from nmt.config.schema.training import Training
@@ -97,7 +97,7 @@ class Evaluation(Section):
 class Config(Section):
     """Configuration of a run."""
 
-    output: Text | None = None
+    output: Folder | None = None
     """Run directory; ``--output`` overrides it."""
     seed: Count = 1
     """Seed of all random numbers."""

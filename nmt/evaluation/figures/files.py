@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 def stem_of(name: str) -> str:
     """Return the common beginning of a figure's files: ``curve`` for ``curve.png`` as for ``curve``."""
-    path = Path(name)
+    path, name = Path(name), os.path.expanduser(name)  # noqa: PTH111  (a final slash stays)
     return name[: -len(path.suffix)] if path.suffix.lower() in KINDS else name
 
 

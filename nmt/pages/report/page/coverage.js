@@ -1,7 +1,6 @@
 // How much of the source was read, and how sharply: the sum of each source word's weights, each output word's entropy.
 
 import { decimal, element } from "../../web/parts/dom.js";
-import { columnsOf } from "../../web/parts/model.js";
 import { mean } from "../../web/parts/numbers.js";
 
 /** {node, draw(model)}. */
@@ -55,10 +54,9 @@ export function bars(title, note, words, values, most, lang) {
 
 /** The sum of each column's weights, and the mean entropy of each row's pieces. @param {Model} model */
 function coverageOf(model) {
-  const { matrix, columns, groups, firstOf } = model;
-  const all = matrix ?? [];
+  const { weights, columns, groups, firstOf } = model;
   const read = columns.map((_, column) =>
-    all.reduce((sum, row) => columnsOf(model, column).reduce((part, place) => part + row[place], sum), 0),
+    (weights ?? []).reduce((sum, row, k) => sum + row[column] * groups[k].length, 0), // rows are means over pieces
   );
   const entropies = groups.map((pieces, row) => mean(pieces.map((_, k) => model.entropies[firstOf[row] + k])));
   return { read, entropies };

@@ -222,7 +222,7 @@ export function livePanel(report, go) {
     if (!found?.reading) return; // until it is there, what was there stays
     below.hidden = false;
     drawReading(found.reading, request);
-    showChanges(request, found.reading);
+    showChanges(request);
     look.set(lookedAt());
     for (const [name, view] of Object.entries(views)) view.node.hidden = name !== lookedAt();
     if (!model) return;
@@ -299,14 +299,13 @@ export function livePanel(report, go) {
     return [...found, after?.reading ? own(after.reading, reading.text, "changed") : waiting];
   }
 
-  /** Show the changes, each with a button that takes it back. @param {LiveRequest} request @param {LiveReading} reading */
-  function showChanges({ wanted: { prefix, clamps } }, reading) {
+  /** Show the changes, each with a button that takes it back. @param {LiveRequest} request */
+  function showChanges({ wanted: { prefix, clamps } }) {
     const button = (/** @type {string} */ label, /** @type {Record<string, string>} */ values) =>
       element("button", { type: "button", on: { click: () => go(values) } }, label);
-    const count = [...clamps.keys()].filter((step) => step < reading.chosen.length).length;
     const given = prefix.length ? [button("The beginning is given ×", { prefix: "" })] : [];
-    const weights = `${count} ${count > 1 ? "steps have" : "step has"} given weights ×`;
-    refill(changes, count ? [...given, button(weights, { clamps: "" })] : given);
+    const weights = `${clamps.size} ${clamps.size > 1 ? "steps have" : "step has"} given weights ×`;
+    refill(changes, clamps.size ? [...given, button(weights, { clamps: "" })] : given);
   }
 
   return { body, update };
