@@ -65,7 +65,7 @@ class Page:
         return self.driver.execute_script(script, *arguments)
 
     def until(self, script: str, *arguments: Any) -> Any:
-        return WebDriverWait(self.driver, 10, 0.02).until(lambda _: self.js(script, *arguments), script)
+        return WebDriverWait(self.driver, 60, 0.02).until(lambda _: self.js(script, *arguments), script)
 
     def find(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
@@ -101,11 +101,17 @@ class Page:
         actions = ActionChains(self.driver, duration=0)
         (actions.key_down(held).send_keys(*keys).key_up(held) if held else actions.send_keys(*keys)).perform()
 
+    def type(self, selector: str, text: str) -> None:
+        """Replace the text of a box at once."""
+        script = "const [box, text] = arguments; box.focus(); box.value = text; box.dispatchEvent(new Event('input'))"
+        self.js(script, self.find(selector), text)
+
     def size(self, width: int, theme: str = "light") -> None:
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 900}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.js("return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
     @contextmanager
     def touched(self, width: int) -> Iterator[None]:
@@ -113,8 +119,10 @@ class Page:
         self.size(width)
         emulate = partial(self.driver.execute_cdp_cmd, "Emulation.setTouchEmulationEnabled")
         emulate({"enabled": True, "maxTouchPoints": 1})
-        yield
-        emulate({"enabled": False})
+        try:
+            yield
+        finally:
+            emulate({"enabled": False})
 
     def touch(self, selector: str, to: float | None = None) -> None:
         """Scroll to an element as a browser does, and tap its middle, or drag from there to a share of its width."""

@@ -18,8 +18,8 @@ def differences(one: Path, other: Path) -> list[str]:
 
 
 def _contents(run: Path) -> dict[str, Any]:
-    """Weights, optimizer, progress, metrics, translations and scores of a run by file name, and the names of all other
-    files, except TensorBoard's, one for each process, and those of ``previous``, which a stopped run also writes."""
+    """Weights, optimizer, progress, metrics, translations, scores and tokenizers of a run by file name, and the names
+    of all other files, except TensorBoard's, one for each process, and those of ``previous``."""
     names = (str(path.relative_to(run)) for path in run.rglob("*"))
     return {
         name: COMPARED[Path(name).name](run / name) if Path(name).name in COMPARED else None
@@ -42,6 +42,8 @@ COMPARED: dict[str, Callable[[Path], Any]] = {
     "metrics.jsonl": lambda path: [_comparable(json.loads(line)) for line in path.read_text("utf-8").splitlines()],
     "test.hypotheses.txt": Path.read_bytes,
     "test.scores.json": lambda path: _comparable(read_json(path)),
+    "source.model": Path.read_bytes,
+    "target.model": Path.read_bytes,
 }
 
 

@@ -16,6 +16,14 @@ KILLED = f"killed by signal {int(signal.SIGKILL)}"
 Function = Callable[..., Any]
 
 
+def until(condition: Callable[[], bool]) -> None:
+    """Wait, for two minutes at most."""
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.005)
+
+
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -31,7 +39,7 @@ def run_processes(function: Function, size: int, *arguments: Any) -> list[Any]:
 
 
 def try_processes(
-    function: Function, size: int, *arguments: Any, seconds: float = 100.0, timeout: float = 60.0
+    function: Function, size: int, *arguments: Any, seconds: float = 600.0, timeout: float = 300.0
 ) -> list[tuple[str, Any]]:
     """Call ``function(world, *arguments)`` in ``size`` processes; -> of each its traceback or what became of it ("": it
     returned), and what it has returned. Each waits ``timeout`` for the others; after ``seconds`` all are killed.

@@ -125,13 +125,17 @@ sys.exit(Command(test)([]))
 
 def test_a_reader_that_goes_away_ends_it_without_a_word() -> None:
     for lines in 1, 100_000:  # what fits the buffer is written at the end only
-        with subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(lines)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
-            assert process.stdout is not None and process.stderr is not None
-            process.stdout.close()
-            assert process.stderr.read() == b""
-        assert process.returncode == 141
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing) as stdout:
+            command = [sys.executable, "-c", SCRIPT, str(lines)]
+            done = subprocess.run(command, check=False, stdout=stdout, stderr=subprocess.PIPE)
+        assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_locale_without_the_dash_of_a_table_is_no_error() -> None:
+    script, how = SCRIPT.replace("number)", "'\N{EN DASH}')"), os.environ | {"PYTHONIOENCODING": "latin-1"}
+    assert subprocess.check_output([sys.executable, "-c", script, "1"], env=how, stderr=subprocess.STDOUT) == b"?\n"
 
 
 def test_a_reader_of_lines_that_goes_away_is_no_error_of_the_file() -> None:

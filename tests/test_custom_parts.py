@@ -29,6 +29,7 @@ from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import Translator
 from tests.comparison import differences
 from tests.small_run import metrics, options, train
+from tests.test_corpus import problems_of
 from tests.test_experiments import write_experiment
 
 # --- a decoder without a hidden vector, a cell, an attention without weights ------------------------------------------
@@ -231,11 +232,10 @@ def test_options_of_a_custom_part_are_checked_as_those_of_a_built_in_one(folder:
     values["model"] |= {"attention": {"type": "mean", "widow": 2}, "encoder": {"type": "minimals", "hidden": 0}}
     path = folder / "wrong.yaml"
     path.write_text(yaml.safe_dump(values), "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_config(path)
-    found = [problem.removeprefix(f"{path}: ").partition(":")[0] for problem in caught.value.problems]
+    problems = problems_of(ConfigError, load_config, path)
+    found = [problem.removeprefix(f"{path}: ").partition(":")[0] for problem in problems]
     assert found == ["model.attention.widow", "model.encoder.type"]
-    assert "nearest: minimal; a part of your own is known where" in caught.value.problems[-1]
+    assert "nearest: minimal; a part of your own is known where" in problems[-1]
 
 
 @pytest.mark.slow

@@ -174,7 +174,7 @@ def test_any_number_of_processes_goes_on_where_another_was_killed(folder: Path) 
     """2 -> 3 -> 1 processes, with a kill in each but the last: from the batch of the epoch at which the checkpoint
     stands, after two updates of each."""
     for size, kill, batches in ((2, 3, 2 * 2), (3, 5, 2 * 2 + 2 * 3), (1, None, 2 * 2 + 2 * 3 + 2)):
-        found = try_processes(trained_until_killed, size, str(folder), kill, size != 2, timeout=20.0)
+        found = try_processes(trained_until_killed, size, str(folder), kill, size != 2)
         *others, last = [problem for problem, _ in found]
         assert last == ("" if kill is None else KILLED)
         assert all("another process of the run has ended" in problem for problem in others), others

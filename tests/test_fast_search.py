@@ -9,17 +9,19 @@ import torch
 
 from nmt.config.schema import Kernels
 from nmt.errors import ConfigError
-from nmt.fast import PlainSearch, search
+from nmt.fast import search
 from nmt.fast.kernels.products import Int8Linear, multiplies_int8, quantize
 from nmt.fast.search_network import FastSearch
 from tests.models import VARIANTS, small_model, steps
 
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
+TWINS = [name for name in VARIANTS if isinstance(search(small_model(name), torch.double), FastSearch)]
+"""The variants that are made fast: ``test_which_systems_have_fast_twins`` says which they should be."""
 needs_int8 = pytest.mark.skipif(not multiplies_int8(), reason="this processor has no products of int8")
 
 
 @pytest.mark.parametrize(("beam_size", "largest"), [(1, 1 << 25), (2, 0)], ids=str)
-@pytest.mark.parametrize("attention", VARIANTS)
+@pytest.mark.parametrize("attention", TWINS)
 def test_fast_steps_are_plain(attention: str, beam_size: int, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.fast.search_network.LARGEST_LOOKUP", largest)
     model = small_model(attention)
@@ -44,7 +46,7 @@ def test_a_word_is_read_alike_before_and_after_its_layer_becomes_a_table(kind: s
     assert (before - every[some]).abs().max() <= rounding * before.abs().max()
 
 
-@pytest.mark.parametrize("attention", VARIANTS)
+@pytest.mark.parametrize("attention", TWINS)
 def test_a_network_is_made_fast_where_it_is(attention: str) -> None:
     """On the meta device PyTorch refuses to mix devices, as on a GPU."""
     search(small_model(attention).float().to("meta"), torch.float32)
@@ -73,11 +75,9 @@ def test_greedy_search_applies_nothing_ahead() -> None:
         assert (memory.values is None) == (beam_size == 1)
 
 
-@pytest.mark.parametrize("attention", VARIANTS)
+@pytest.mark.parametrize("attention", TWINS)
 def test_other_precisions_are_close(attention: str) -> None:
     model = small_model(attention).float()
-    if isinstance(search(model, torch.float32), PlainSearch):
-        return
     with torch.inference_mode():
         plain = steps(search(model, torch.float32, "plain"))
         for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.05), (torch.int8, 0.1)):

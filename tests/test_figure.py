@@ -3,11 +3,11 @@
 import csv
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.processes import until
 from tests.test_experiments import write_experiment
 from tests.torture.training import start
 
@@ -25,9 +25,7 @@ def finish(process: "subprocess.Popen[str]", code: int = 0) -> str:
 
 
 def wait_for(path: Path, process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 120
-    while not path.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: path.exists() or process.poll() is not None)
     assert path.exists()
 
 
@@ -43,7 +41,7 @@ def test_killed_or_stopped_and_called_again_it_ends_as_one_call(tmp_path: Path) 
         test: {"source": str(tmp_path / f"{split}.low"), "reference": str(tmp_path / f"{split}.up")}
         for test, split in (("own", "test"), ("other", "validation"))
     }
-    how = {"updates": 20, "save_every": 2}
+    how = {"updates": 100, "save_every": 5}
     file = write_experiment(tmp_path, training=how, output=str(tmp_path / "whole"), tests=texts)
     said = finish(begin(file))
     assert "none: test set: BLEU" in said and "bahdanau: test set: BLEU" in said

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -121,7 +120,6 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
                 raise AssertionError(f"{command}\n{capsys.readouterr().err}") from error
             said[command] = capsys.readouterr().out
 
-    threads = torch.get_num_threads()
     follow(README)
     save_run(Path("runs/transformer"), ATTENTIONS[3], SHARED, source_language="en", target_language="fr")
     follow(COMMANDS)
@@ -136,7 +134,6 @@ def test_every_command_does_what_is_said(folder: Path, capsys: pytest.CaptureFix
     follow(GUIDE.partition("\n## Adapt a system\n")[2])
     for program in blocks(README, "python"):
         exec(compile(program, "README.md", "exec"), {})
-    torch.set_num_threads(threads)
 
     [n_best] = [out for command, out in said.items() if "--n-best 3 --scores" in command]
     assert len(re.findall(r"^(?:-\d+\.\d+|-inf)\t", n_best, re.M)) == 3 * TEST_LINES

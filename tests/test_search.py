@@ -49,8 +49,9 @@ def reference_beam(model: ToyModel, sentence: int, most: int, width: int, alpha:
         return sorted(scored(hypotheses), key=lambda each: -each[0])[:n_best]
 
     for length in range(1, most + 1):
-        extended = [
-            (total + float(model.table[sentence, min(length - 1, 7), (BOS, *tokens)[-1], token]), (*tokens, token))
+        step = model.table[sentence, min(length - 1, 7)]
+        extended = [  # sums are rounded as in the search
+            (float(torch.tensor(total) + step[(BOS, *tokens)[-1], token]), (*tokens, token))
             for total, tokens in live
             for token in (EOS, A, B, C)
         ]

@@ -39,6 +39,7 @@ from nmt.translation.searching import batches as batches_of
 from nmt.translation.translator import Translator
 from nmt.translation.watching import EMPTY, SEVERAL, TOO_SHORT, LostText, joined, sentences, translate_watched
 from tests.small_translator import ATTENTIONS, LINES, TOKENIZERS, network, save_run, translator_of
+from tests.test_corpus import problems_of
 from tests.test_protection import EVERY, HIDING
 
 GREEDY = SearchOptions(beam_size=1, batch_tokens=400)
@@ -162,9 +163,8 @@ def test_contradicting_options_are_refused() -> None:
         ({"max_length_factor": 0.0, "min_length_factor": 20.0}, ["decoding.min_length_factor"]),
         ({"beam_size": 3, "n_best": 4, "sampling": Sampling()}, ["beam size 3", "n-best 4"]),
     ):
-        with pytest.raises(ConfigError) as caught:
-            SearchOptions(**options)
-        assert [problem.partition(":")[0] for problem in caught.value.problems] == keys
+        problems = problems_of(ConfigError, SearchOptions, **options)
+        assert [problem.partition(":")[0] for problem in problems] == keys
 
 
 # --- what is made ready once ------------------------------------------------------------------------------------------

@@ -296,8 +296,7 @@ def test_the_page_translates_while_somebody_types(run: Path, tmp_path: Path) -> 
         page.driver.find_element("id", "source").send_keys("oak elm\n<b>fir</b>")
         expected = [each.text for each in Translator.load(run).translate(["oak elm", "<b>fir</b>"], beam_size=1)]
         lines = "[...document.querySelectorAll('#target button')]"
-        page.until(f"return {lines}.length === 2")
-        assert page.js(f"return {lines}.map((line) => line.textContent)") == expected
+        page.until(f"return {lines}.map((line) => line.textContent).join('\\n') === arguments[0]", "\n".join(expected))
         assert not page.js(f"return {lines}.some((line) => line.children.length)")
         assert page.console() == []
 

@@ -4,7 +4,7 @@ import os
 import platform
 import socket
 import time
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +14,7 @@ import torch
 
 from nmt.errors import ConfigError, DataError
 from nmt.training.world import World, in_shares, in_turn, joined, on_writer, share_tensors
-from tests.processes import free_port, run_processes, try_processes, variables
+from tests.processes import free_port, run_processes, try_processes, until, variables
 from tests.test_corpus import error_of
 
 HOST = platform.node()
@@ -22,15 +22,16 @@ HOST = platform.node()
 
 def hangs(world: World) -> bool:
     """The second process sleeps while the others wait for it."""
-    on_writer(world, lambda: time.sleep(3))  # longer than the timeout: nobody gives up on who prepares the data
+    on_writer(world, lambda: time.sleep(7))  # longer than the timeout: nobody gives up on who prepares the data
     if world.rank == 1:
-        time.sleep(5)
+        time.sleep(9)
     return world.any(False)
 
 
+@pytest.mark.slow  # the timeout also limits how late a process starts
 def test_nobody_waits_forever_for_a_process_that_hangs() -> None:
-    problems = [problem for problem, _ in try_processes(hangs, 2, timeout=2.0, seconds=30.0)]
-    assert "ProcessError" in problems[0] and "waited 2 seconds in vain" in problems[0]
+    problems = [problem for problem, _ in try_processes(hangs, 2, timeout=6.0)]
+    assert "ProcessError" in problems[0] and "waited 6 seconds in vain" in problems[0]
     assert "not finished" in problems[1] or "ProcessError" in problems[1]
 
 
@@ -113,9 +114,12 @@ def test_no_thread_of_a_world_outlives_it() -> None:
     with started(0, 1, free_port()), joined("cpu", 60.0) as world:
         assert world.gather(1, patiently=True) == [1]
         assert gloo_threads()
-    assert gloo_threads() == []
+    until(lambda: not gloo_threads())  # one that was joined is listed for a moment
 
 
 def gloo_threads() -> list[str]:
-    names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it ends
+            names.append((task / "comm").read_text())
     return [name for name in names if "gloo" in name]

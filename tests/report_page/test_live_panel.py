@@ -66,7 +66,7 @@ def test_every_system_translates_while_somebody_types(page: Page, live: Path, tr
         shown = texts(page)
         assert shown[LUONG] == translate(line).text and shown[VECTOR] == translate(line, VECTOR).text
         assert "Not in this page. this one is made up" in shown[HEADS]
-    assert not page.all(f"{PANEL} textarea ~ b, .translation b")
+        assert not page.all(f"{PANEL} textarea ~ b, .translation b")
 
 
 @pytest.mark.parametrize("beam", [1, 5])
@@ -261,11 +261,7 @@ def test_states_are_those_of_the_network(
 )
 def test_any_text_has_an_answer_or_a_clear_refusal(page: Page, live: Path, line: str) -> None:
     opened(page, live, "#translate")
-    page.js(
-        f"const box = document.querySelector('{PANEL} textarea'); box.focus(); box.value = arguments[0];"
-        "box.dispatchEvent(new Event('input'))",
-        line,
-    )
+    page.type(f"{PANEL} textarea", line)
     answered = "rows.some((row) => /ms/.test(row)) || document.querySelector('.notice:not(#notice)').textContent"
     rows = f"[...document.querySelectorAll('{PANEL} .translation')].map((row) => row.innerText)"
     page.until(f"const rows = {rows}; return !rows.some((row) => /…/.test(row)) && ({answered})")

@@ -6,13 +6,12 @@ import shlex
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from machine import commit, machine
+from machine import provenance
 from tests.small_run import options
 from tests.torture.training import Training
 
@@ -48,10 +47,7 @@ class Figure:
 
     def pytest_sessionfinish(self) -> None:
         figure = {
-            "command": shlex.join(["pytest", *sys.argv[1:]]),
-            "commit": commit(),
-            "machine": machine(),
-            "date": datetime.now(UTC).date().isoformat(),
+            **provenance(shlex.join(["pytest", *sys.argv[1:]])),
             "seconds": round(time.monotonic() - self.begun),
             "passed": {name: f"{self.passed[name]} of {tried}" for name, tried in sorted(self.tried.items())},
         }

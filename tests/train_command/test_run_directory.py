@@ -101,9 +101,11 @@ def test_a_run_that_is_being_trained_is_not_called_one_to_replace(train: Train, 
 
 def test_a_bad_output_is_named(train: Train, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HOME", str(tmp_path))
     for place, why in (("file", "it is a file"), ("file/a/run", f"{tmp_path}/file: Not a directory")):
-        [line] = refused(train("--output", tmp_path / place))
-        assert line.startswith(f"output: {tmp_path}/{place} is not writable ({why}); ")
+        named = write_config(tmp_path, options(corpus) | {"output": f"~/{place}"})
+        for how in (train("--output", f"~/{place}"), train(config=named)):
+            assert refused(how)[0].startswith(f"output: {tmp_path}/{place} is not writable ({why}); ")
     no_text = os.fsdecode(os.fsencode(tmp_path / "bad") + b"\xff")
     assert refused(train("--output", no_text))[0].startswith(rf"output: {tmp_path}/bad\xff: not UTF-8, so config.yaml")
     assert not Path(no_text).exists()
