@@ -16,7 +16,7 @@ from tests.models import VARIANTS, small_model, steps
 
 KERNELS: tuple[Kernels, Kernels] = ("plain", "auto")
 TWINS = [name for name in VARIANTS if isinstance(search(small_model(name), torch.double), FastSearch)]
-"""The variants that are made fast: ``test_which_systems_have_fast_twins`` says which they should be."""
+"""The variants that are made fast: ``tests/test_fast.py`` says which they should be."""
 needs_int8 = pytest.mark.skipif(not multiplies_int8(), reason="this processor has no products of int8")
 
 

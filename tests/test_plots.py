@@ -29,7 +29,9 @@ def test_colors_markers_and_lines_differ() -> None:
         assert all(one[key] != other[key] for key in ("color", "marker", "linestyle"))
 
 
-def test_the_four_files(tmp_path: Path) -> None:
+def test_the_four_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert stem_of("~/curve.png") == "/home/me/curve"
     assert {stem_of(f"out/curve.v2{ending}") for ending in ("", ".svg", ".PNG")} == {"out/curve.v2"}
     stem = tmp_path / "new" / "folder" / "curve.v2"
     paths = CURVE.write(stem)

@@ -99,8 +99,7 @@ def test_only_changed_lines_are_translated_again(page: Page) -> None:
     for typed, lines in (("one\ntwo\none", "ONE,TWO,ONE"), ("one\ntwo\nones", "ONE,TWO,ONES")):
         page.type("#source", typed)
         texts = "[...document.querySelectorAll('#target button')].map((n) => n.innerText)"
-        script = f"return {texts}.join() === arguments[0]"
-        page.until(script, lines)
+        page.until(f"return {texts}.join() === arguments[0]", lines)
     assert [json.loads(each)["text"] for each in page.js("return asked")][-1:] == ["ones"]
     assert len(page.js("return asked.filter((each) => each.includes('two'))")) == 1
 

@@ -134,7 +134,7 @@ def run(name: str, body: Callable[[], int | None], terminal: Terminal) -> int:
     An error that the user can correct is printed to standard error and ends with code 2; ``--verbose`` adds the
     traceback. When the reader of standard output goes away, the command ends silently.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook has another; a locale may lack the dash of a table
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":  # a locale may lack dashes
         sys.stdout.reconfigure(errors="replace")
     with showing(terminal):
         try:

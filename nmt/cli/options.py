@@ -56,7 +56,7 @@ def named(text: str) -> tuple[str, str]:
     name = printable(name).strip()
     if not (name and equals and path):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=PATH, for example bahdanau=runs/demo/bahdanau")
-    return name, path
+    return name, os.path.expanduser(path)  # noqa: PTH111  (as it is written but for "~")
 
 
 def length_range(text: str) -> tuple[int, int]:
@@ -72,7 +72,7 @@ def run_path(text: str) -> str:
     from nmt.runs.hub import local  # noqa: PLC0415  (slow to import)
 
     try:
-        return local(text)
+        return local(os.path.expanduser(text))  # noqa: PTH111  (Path would change an address)
     except NmtError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -184,7 +184,9 @@ def reader(annotation: Any) -> Callable[[str], Any]:
     if parse := Value.of(annotation).parse:
         return parse
     if get_args(annotation)[:1] == (str,) and Value in map(type, get_args(annotation)):
-        return os.path.expanduser  # "~" of --output=~/run too; pydantic refuses a file name that is not UTF-8
+        return (
+            os.path.expanduser
+        )  # the shell leaves "~" in --output=~/run; pydantic refuses a file name that is not UTF-8
     adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
     def read(text: str) -> Any:

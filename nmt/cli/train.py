@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 from nmt.cli.command import Command
@@ -10,7 +11,7 @@ from nmt.cli.files import look_at_corpora
 from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say
 from nmt.config import Config, load_config, load_run_config
-from nmt.errors import ConfigError, Stopped
+from nmt.errors import CheckpointError, ConfigError, Stopped
 from nmt.files import printable
 from nmt.messages import Result
 from nmt.runs.directory import run_directory
@@ -77,6 +78,8 @@ def configuration(file: str | None, overrides: Sequence[str], output: str | None
     if file is not None:
         config = load_config(file, overrides)
     elif resume and output:
+        if not Path(output).exists():
+            raise CheckpointError(f"{output}: there is no run to resume; start one with --config FILE")
         config = load_run_config(output, overrides)
     else:
         raise ConfigError("--config is missing: give a configuration, or continue a run with --resume --output RUN")

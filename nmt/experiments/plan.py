@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from nmt.config import Config, load_config
 from nmt.config.loading import one_line, read_mapping
 from nmt.config.problems import explain
-from nmt.config.schema import Count, FileCorpus, Folder, Gold, Section, Size, Text
+from nmt.config.schema import Count, FileCorpus, Gold, PathText, Section, Size
 from nmt.data.corpus import read_test_set
 from nmt.errors import ConfigError, DataError, NmtError
 from nmt.evaluation.alignment import read_gold
@@ -36,8 +36,8 @@ Range = tuple[Count, Count]
 class TestSet(Section):
     """Text that every run translates, and how its scores are drawn."""
 
-    source: Text
-    reference: Text
+    source: PathText
+    reference: PathText
     bins: Annotated[tuple[Size, ...], Field(min_length=1)] | None = None
     """Largest source length of each bin; null: ``evaluation.bins`` of the base configuration."""
     short: Range | None = None
@@ -59,9 +59,9 @@ class TestSet(Section):
 class Experiment(Section):
     """Systems that are compared."""
 
-    base: Text
+    base: PathText
     """A configuration file: what all systems share."""
-    output: Folder
+    output: PathText
     """A directory for the runs, their translations, the figures and the tables."""
     systems: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """Name to differences from the base, dotted key to value. A section as a value replaces the whole section."""

@@ -115,8 +115,9 @@ def remaining_runs(plan: Plan, say: Say) -> dict[str, Flags]:
         if options is not None:
             unfinished[run.label] = options
     if problems:
-        advice = "restore what has changed, choose another --output, delete a run directory to train it again, "
-        advice += "or first train the run that others start from, with --only"
+        advice = "restore what has changed, choose another --output, or delete a run directory to train it again"
+        if any("training.start_from: " in problem for problem in problems):
+            advice += "; train a run that others start from first, with --only"
         raise ConfigError(*(f"{', '.join(labels)}: {problem}" for problem, labels in problems.items()), advice)
     return unfinished
 

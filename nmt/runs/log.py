@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from safetensors.numpy import load, save
 
 from nmt.errors import CheckpointError, NmtError
-from nmt.files import read_json, require_regular_file, write_bytes, write_text, writing
+from nmt.files import read_json, require_regular_file, write_bytes, writing
 from nmt.runs.checkpoints import inspect
 
 LARGEST_METRICS = 1 << 30
@@ -62,8 +62,18 @@ def cut_metrics(path: Path, last: Mapping[str, int]) -> None:
     """
     if not path.exists():
         return
-    kept = [each for each in read_metrics(path) if each["step"] <= last.get(each.get("split", "validation"), -1)]
-    write_text(path, "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in kept))
+    require_regular_file(path, LARGEST_METRICS)
+    lines = path.read_bytes().split(b"\n")[:-1]  # without one that was cut short by a crash
+    write_bytes(path, b"".join(line + b"\n" for line in lines if _stays(line, last)))
+
+
+def _stays(line: bytes, last: Mapping[str, int]) -> bool:
+    """Whether a line is not later than the ``last`` step of its split."""
+    try:
+        record = json.loads(line)
+        return bool(record["step"] <= last[record.get("split", "validation")])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False  # of another split, or damaged
 
 
 # --- the film of learning ---------------------------------------------------------------------------------------------

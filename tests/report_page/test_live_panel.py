@@ -108,6 +108,10 @@ def test_a_weight_is_given_and_taken_back(page: Page, live: Path) -> None:
     np.testing.assert_array_equal(painted(page, 5), before)
     assert page.text(f"{PANEL} .clamp .slider strong") == f"{before[1, 2]:.2f}"
     assert page.text(f"{PANEL} .translations") in whole
+    opened(page, live, at(beam=1, unit="pieces", clamps="99:0,0,1,0,0"))  # beyond the translation
+    page.until(f"return document.querySelectorAll('{PANEL} .changes button').length === 1")
+    page.js(f"document.querySelector('{PANEL} .changes button').click()")
+    page.until("return !location.hash.includes('clamps')")
 
 
 @pytest.mark.parametrize("width", [390, 820])

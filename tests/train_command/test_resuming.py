@@ -92,7 +92,7 @@ def test_a_run_knows_its_own_configuration(run: Path, capsys: pytest.CaptureFixt
         assert main(arguments) == 2
         assert "--config is missing: " in capsys.readouterr().err
     assert main(["--resume", "--output", str(run / "none")]) == 2
-    assert "none: not a run directory; must be " in capsys.readouterr().err
+    assert "none: there is no run to resume" in capsys.readouterr().err
 
 
 def test_changes_in_the_course_of_training_are_recorded(train: Train, run: Path, tmp_path: Path) -> None:

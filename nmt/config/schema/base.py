@@ -31,9 +31,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
-Folder = Annotated[Text, AfterValidator(os.path.expanduser)]
-LARGEST_VOCABULARY = 250_000
-"""Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
+PathText = Annotated[Text, AfterValidator(os.path.expanduser)]  # "~" is the home directory
 LARGEST_BEAM = 1000
 Beam = Annotated[int, Field(ge=1, le=LARGEST_BEAM)]
 Pieces = Annotated[int, Field(ge=1, le=1 << 24)]

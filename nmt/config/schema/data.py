@@ -6,11 +6,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from nmt.config.schema.base import LARGEST_VOCABULARY, Choice, Count, Fraction, Positive, Problem, Section, Size, Text
+from nmt.config.schema.base import Choice, Count, Fraction, PathText, Positive, Problem, Section, Size, Text
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 TAG = r"<[^<>▁\s]+>"
 """The form of a corpus's tag, as a regular expression."""
+LARGEST_VOCABULARY = 250_000
+"""Pieces, as many as the largest multilingual models have; a run from a stranger is checked within a second."""
 Span = Literal["braces", "email", "number", "tag", "url"]
 
 
@@ -25,7 +27,7 @@ class Corpus(Section):
 
     limit: Size | None = None
     """Read only the first ``limit`` pairs."""
-    links: Text | None = None
+    links: PathText | None = None
     """File with word links ``i-j``, counted from 0, one line per pair."""
     tag: Annotated[Text, AfterValidator(_a_piece)] | None = None
     """Piece put before each source sentence of a training corpus, such as ``<bt>``."""
@@ -34,16 +36,16 @@ class Corpus(Section):
 class FileCorpus(Corpus):
     """Two text files, also .gz or .xz, aligned line by line."""
 
-    source: Text
+    source: PathText
     """File with the source sentences."""
-    target: Text
+    target: PathText
     """File with their translations."""
 
 
 class TsvCorpus(Corpus):
     """One file with tab-separated columns."""
 
-    tsv: Text
+    tsv: PathText
     """The file."""
     source_column: Count = 0
     """Column with the source sentences, from 0."""
@@ -63,7 +65,7 @@ class Records(Corpus):
 class JsonlCorpus(Records):
     """One file with a JSON object per line."""
 
-    jsonl: Text
+    jsonl: PathText
     """The file."""
 
 
@@ -128,7 +130,7 @@ class Filter(Section):
 class Terms(Section):
     """Terms whose translation some training pairs show, so that ``nmt-translate --glossary`` can give others."""
 
-    file: Text
+    file: PathText
     """File with a term, a tab and its translation on each line."""
     share: Fraction = 0.15
     """Share of the training pairs that show translations: 85% of them for some terms, 15% the whole target."""
@@ -171,7 +173,7 @@ class Data(Section):
     glossary: Terms | None = None
     rough: Rough | None = None
     filter: Filter = Filter()
-    cache: Text | None = None
+    cache: PathText | None = None
     """Directory for tokenizers and encoded corpora; null: $NMT_CACHE, or ~/.cache/nmt."""
 
     @property
@@ -232,9 +234,9 @@ class GivenTokenizer(Section):
     """SentencePiece models that exist already."""
 
     type: Literal["given"]
-    source: Text
+    source: PathText
     """The .model file of the source side."""
-    target: Text
+    target: PathText
     """The .model file of the target side."""
     dropout: ClassVar[float] = 0.0
     """Segmentations are never sampled."""

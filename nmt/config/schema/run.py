@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from nmt.config.schema.attention import NoAttention
-from nmt.config.schema.base import Beam, Count, Folder, Pieces, Problem, Section, Size, Text
+from nmt.config.schema.base import Beam, Count, PathText, Pieces, Problem, Section, Size, Text
 from nmt.config.schema.data import AnyTokenizer, Data, GivenTokenizer, LearnedTokenizer
 from nmt.config.schema.model import Model
 from nmt.config.schema.training import Training
@@ -53,7 +53,7 @@ class Decoding(Section):
 class Gold(Section):
     """Word alignments made by people."""
 
-    links: Text
+    links: PathText
     """File with the links of each pair, ``i-j`` sure, ``ipj`` possible."""
     first: Annotated[int, Field(ge=0, le=1)] = 0
     """Index of the first word in ``links``."""
@@ -62,9 +62,9 @@ class Gold(Section):
 class GoldAlignment(Gold):
     """Sentence pairs with word alignments made by people."""
 
-    source: Text
+    source: PathText
     """File with the source sentences."""
-    target: Text
+    target: PathText
     """File with their translations."""
     limit: Size | None = None
     """Read only the first ``limit`` pairs."""
@@ -97,7 +97,7 @@ class Evaluation(Section):
 class Config(Section):
     """Configuration of a run."""
 
-    output: Folder | None = None
+    output: PathText | None = None
     """Run directory; ``--output`` overrides it."""
     seed: Count = 1
     """Seed of all random numbers."""

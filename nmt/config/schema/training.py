@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from nmt.config.schema.base import Beam, Count, Fraction, Pieces, Positive, Section, Size, Text
+from nmt.config.schema.base import Beam, Count, Fraction, PathText, Pieces, Positive, Section, Size
 from nmt.config.schema.optimizer import Adam, AnyOptimizer, AnySchedule, ConstantSchedule
 
 
@@ -46,7 +46,7 @@ class GuidedAttention(Section):
 class Training(Section):
     """Maximum likelihood, by default with teacher forcing."""
 
-    start_from: Text | None = None
+    start_from: PathText | None = None
     """Run whose tokenizer and best weights training starts from."""
     updates: Size
     """Updates in total."""
