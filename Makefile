@@ -86,7 +86,7 @@ data/demo-short/.ready data/demo-verb-final/.ready: scripts/make_demo_corpus.py 
 		$(if $(findstring verb-final,$@),--verb-final)
 	@touch $@
 
-# for configs/experiments/textbook/lengths.yaml and joined.yaml: pairs of at most 30 words, each alone, and after the one before it
+# for lengths.yaml and joined.yaml of the textbook: pairs of at most 30 words, each alone, and after the one before it
 data/demo/joined.fr: data/demo/.ready
 	@paste data/demo/train.en data/demo/train.fr | awk -F '\t' -v source=data/demo/joined.en -v target=$@ \
 		'split($$1, _, " ") <= 30 && split($$2, _, " ") <= 30 { \

@@ -184,9 +184,7 @@ def reader(annotation: Any) -> Callable[[str], Any]:
     if parse := Value.of(annotation).parse:
         return parse
     if get_args(annotation)[:1] == (str,) and Value in map(type, get_args(annotation)):
-        return (
-            os.path.expanduser
-        )  # the shell leaves "~" in --output=~/run; pydantic refuses a file name that is not UTF-8
+        return os.path.expanduser  # as for --output=~/run; pydantic refuses a file name that is not UTF-8
     adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
     def read(text: str) -> Any:
