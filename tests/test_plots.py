@@ -11,6 +11,8 @@ import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
+from nmt.cli.length_curve import Stem
+from nmt.cli.options import reader
 from nmt.errors import DataError, NmtWarning
 from nmt.evaluation.figures.diagnosis import draw_diagnoses
 from nmt.evaluation.figures.files import make_folder, stem_of
@@ -31,7 +33,7 @@ def test_colors_markers_and_lines_differ() -> None:
 
 def test_the_four_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    assert stem_of("~/curve.png") == "/home/me/curve"
+    assert reader(Stem)("~/curve.png") == "/home/me/curve"
     assert {stem_of(f"out/curve.v2{ending}") for ending in ("", ".svg", ".PNG")} == {"out/curve.v2"}
     stem = tmp_path / "new" / "folder" / "curve.v2"
     paths = CURVE.write(stem)

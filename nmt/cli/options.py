@@ -72,7 +72,7 @@ def run_path(text: str) -> str:
     from nmt.runs.hub import local  # noqa: PLC0415  (slow to import)
 
     try:
-        return local(os.path.expanduser(text))  # noqa: PTH111  (Path would change an address)
+        return local(text)
     except NmtError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -181,10 +181,10 @@ class Option(NamedTuple):
 
 def reader(annotation: Any) -> Callable[[str], Any]:
     """Make the function with which argparse reads a value of a type, within its bounds."""
-    if parse := Value.of(annotation).parse:
-        return parse
-    if get_args(annotation)[:1] == (str,) and Value in map(type, get_args(annotation)):
-        return os.path.expanduser  # as for --output=~/run; pydantic refuses a file name that is not UTF-8
+    parse = Value.of(annotation).parse
+    if parse or (get_args(annotation)[:1] == (str,) and Value in map(type, get_args(annotation))):
+        parsed: Callable[[str], Any] = parse or str  # pydantic refuses a file name that is not UTF-8
+        return lambda text: parsed(os.path.expanduser(text))  # noqa: PTH111  (the shell leaves --output=~/run)
     adapter = TypeAdapter(annotation, config=ConfigDict(allow_inf_nan=False))
 
     def read(text: str) -> Any:

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,8 @@ def write_all(stem: str | Path, contents: Mapping[str, bytes]) -> list[Path]:
 
 def stem_of(name: str) -> str:
     """Return the common beginning of a figure's files: ``curve`` for ``curve.png`` as for ``curve``."""
-    name = os.path.expanduser(name)  # noqa: PTH111  (a final slash stays)
-    suffix = Path(name).suffix
-    return name[: -len(suffix)] if suffix.lower() in KINDS else name
+    path = Path(name)
+    return name[: -len(path.suffix)] if path.suffix.lower() in KINDS else name
 
 
 def make_folder(stem: str | Path) -> None:
