@@ -7,18 +7,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from pydantic import Field
-from safetensors.torch import save
 
 from machine import provenance
 from nmt.cli.command import Command
@@ -29,22 +26,16 @@ from nmt.errors import ConfigError
 from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.evaluation.writing import tokenizer_of_run
-from nmt.files import read_json, run_name, write_json
-from nmt.pages.web.exporting import compressed, export_web, exported
-from nmt.runs.checkpoints import unshared
-from nmt.runs.loading import LoadedRun, load_run
+from nmt.files import write_json
+from nmt.pages.web.exporting import export_web
+from nmt.runs.loading import load_run
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
 
 SCRIPT = Path(__file__).with_name("engine.mjs")
 BEAMS = (1, 5)
-WEIGHTS = "weights.bin"
 WARM = 10
 """Sentences before a rate is measured."""
-FORMATS: dict[str, Callable[[LoadedRun], bytes]] = {
-    "fp32": lambda run: compressed(save(unshared(run.model.state_dict()))),
-    "of nmt-export": lambda run: exported(run)[WEIGHTS],
-}
 SCRIPTS = ((0x370, 0x400), (0x400, 0x530), (0x600, 0x700), (0x4E00, 0xA000))
 """Greek, Cyrillic, Arabic, CJK, in Unicode's tables."""
 MARKS = (0x300, 0x370)
@@ -57,13 +48,9 @@ def measure_web(
     *,
     input: InputFile,
     reference: InputFile,
-    other: InputFile | None = None,
     sentences: Count = 1000,
     pieces: list[InputFile] | None = None,
-    formats: list[Literal["fp32", "of nmt-export", "of nmt-report"]] | None = None,
-    systems: list[RunPath] | None = None,
     json: OutputFile | None = None,
-    name: str | None = None,
     about: str | None = None,
 ) -> None:
     """Compare the engine of nmt-export, in Node, with the toolkit on one thread.
@@ -74,51 +61,35 @@ def measure_web(
         run: run directory
         input: source text
         reference: its translation, to compute BLEU
-        other: other source text, whose first N lines stand for the test set of a report: its weights depend on it
-            (default: that of --input)
         sentences: translate the first N lines
         pieces: also compare the pieces of all lines of these files, and of as many made of the characters of four
             scripts, with those of SentencePiece
-        formats: measure the engine with these weights alone, such as "of nmt-export"; the other rows of an earlier
-            entry stay, each with its commit
-        systems: also compare greedy translations of these runs, with weights in fp32 and as exported
-        json: also write the rows, with the machine and the commit, into this file: in place of an earlier entry of this
-            name, beside those of other runs
-        name: of the entry (default: that of the run directory)
-        about: how the run was trained and what it translates, for the entry
+        json: also write the rows, with the machine and the commit, into this file
+        about: how the run was trained and what it translates, for this file
     """
     torch.set_num_threads(1)
     sources, references = (lines[:sentences] for lines in read_test_set(input, reference))
     loaded = load_run(Path(run), torch.device("cpu"))
     tokenizer = tokenizer_of_run(loaded.config)
     translator = Translator.of([loaded], torch.device("cpu"), torch.float32)
-    tested = list(islice(read_lines(other or input), sentences))
-    forms = FORMATS | {"of nmt-report": partial(of_report, tested)}
-    weights = {form: forms[form](loaded) for form in formats or forms}
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         export_web(run, folder)
         for beam in BEAMS:
             expected, batched = timed(translator, [sources[:WARM], sources[WARM:]], beam)
-            per_second = len(sources) - WARM
-            if not formats:
-                _, single = timed(translator, [sources[:WARM], *([line] for line in sources[WARM:])], beam)
-                texts = [each.text for each in expected]
-                own = {"beam": beam, "BLEU": bleu(Evidence(texts, references, tokenizer)).value}
-                rows.append({"system": "toolkit, in batches", **own, "sentences/s": per_second / batched})
-                rows.append({"system": "toolkit, one at a time", **own, "sentences/s": per_second / single})
-            for form, content in weights.items():
-                (folder / WEIGHTS).write_bytes(content)
-                found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
-                same = compared(expected, found["translations"])
-                texts = [each["text"] for each in found["translations"]]
-                rate = {
-                    "BLEU": bleu(Evidence(texts, references, tokenizer)).value,
-                    "sentences/s": per_second / found["seconds"],
-                }
-                size = (folder / WEIGHTS).stat().st_size / 1e6
-                rows.append({"system": f"engine, {form}", "weights, MB": size, "beam": beam, **same, **rate})
+            _, single = timed(translator, [sources[:WARM], *([line] for line in sources[WARM:])], beam)
+            found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
+            same = compared(expected, found["translations"])
+            size = {"weights, MB": (folder / "weights.safetensors").stat().st_size / 1e6}
+            written = [each["text"] for each in found["translations"]]
+            for system, texts, seconds, more in (
+                ("toolkit, in batches", [each.text for each in expected], batched, {}),
+                ("toolkit, one at a time", [each.text for each in expected], single, {}),
+                ("engine", written, found["seconds"], size | same),
+            ):
+                score, rate = bleu(Evidence(texts, references, tokenizer)).value, (len(sources) - WARM) / seconds
+                rows.append({"system": system, "beam": beam, **more, "BLEU": score, "sentences/s": rate})
                 say("  ".join(cells(rows[-1]).values()))
         lines = [line for file in pieces or () for line in read_lines(file)]
         lines += random_lines(len(lines))
@@ -137,35 +108,9 @@ def measure_web(
             **({"configuration": about} if about else {}),
             "system": {"parameters": parameters, "sentences": len(sources)},
             **({"pieces": {"lines": len(lines), "unequal": unequal}} if pieces else {}),
-            **({"systems": [row for each in systems for row in equality(each, sources)]} if systems else {}),
             "rows": rows,
         }
-        file, name = Path(json), name or run_name(run)
-        entries = read_json(file) if file.exists() else {}
-        if formats and (earlier := entries.get(name)):
-            new = {row["system"] for row in rows}
-            kept = [{"commit": earlier["commit"]} | row for row in earlier["rows"] if row["system"] not in new]
-            measured = earlier | measured | {"rows": kept + rows}
-        write_json(file, entries | {name: measured})
-
-
-def of_report(texts: list[str], run: LoadedRun) -> bytes:
-    """The weights of a run as in a report whose test set has these texts."""
-    return exported(run, Translator.of([run], torch.device("cpu"), torch.float32).translate(texts))[WEIGHTS]
-
-
-def equality(run: str, sources: list[str]) -> list[dict[str, Any]]:
-    """How equal the engine's greedy translations are to the toolkit's, with a run's weights in fp32 and as exported."""
-    loaded, rows = load_run(run, torch.device("cpu")), []
-    expected = Translator.of([loaded], torch.device("cpu"), torch.float32).translate(sources, beam_size=1)
-    with TemporaryDirectory() as folder:
-        export_web(run, Path(folder))
-        for form in ("of nmt-export", "fp32"):
-            (Path(folder) / WEIGHTS).write_bytes(FORMATS[form](loaded))
-            found = ask("measure", folder=folder, lines=sources, beam=1, warm=0)
-            rows.append({"system": run_name(run), "weights": form, **compared(expected, found["translations"])})
-    say(f"{rows[0]['system']}: {rows[0]['equal, %']:.1f}, {rows[1]['equal, %']:.1f}% equal")
-    return rows
+        write_json(Path(json), measured)
 
 
 def random_lines(count: int, seed: int = 1) -> list[str]:

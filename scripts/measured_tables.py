@@ -28,14 +28,14 @@ def mean(scores: Sequence[float]) -> str:
 
 
 def browser() -> str:
-    """The table of Multi30k's run in docs/figures/web.json: the toolkit and the engine; greedy, beam 5."""
+    """The table of docs/figures/web.json: the toolkit and the engine; greedy, beam 5."""
     columns = ("{equal, %:g} ({largest difference:.3f})", "{BLEU:.2f}", "{sentences/s:.0f}")
     lines, systems = [], dict[str, dict[int, dict[str, Any]]]()
-    for row in measured("web")["multi30k"]["rows"]:
+    for row in measured("web")["rows"]:
         systems.setdefault(row["system"], {})[row["beam"]] = row
     for system, rows in systems.items():
-        if system in {"toolkit, in batches", "engine, fp32"} or system.endswith("of nmt-report"):
-            continue  # the engine translates one at a time; in fp32 it writes the same; a report rounds more
+        if system == "toolkit, in batches":
+            continue  # the engine translates one at a time
         cells = [", ".join(_cell(rows, beam, form) for beam in (1, 5)) for form in columns]
         size = _cell(rows, 1, "{weights, MB:.2f}")
         lines.append([cell.replace("–, –", "–") for cell in (system, size, *cells)])

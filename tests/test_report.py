@@ -1,5 +1,6 @@
 """``nmt-report`` on tiny trained runs whose text is hostile."""
 
+import base64
 import gzip
 import html
 import json
@@ -22,7 +23,7 @@ from nmt.evaluation.metrics import METRICS, Evidence, Metric, Score, format_valu
 from nmt.pages import policy
 from nmt.runs.log import best_validation, read_film, read_metrics
 from nmt.translation.translator import Translator
-from tests.report_page.made_up import decoded, unpacked
+from tests.report_page.made_up import unpacked
 from tests.small_run import options, train, write_corpus
 
 HOSTILE = {
@@ -91,7 +92,7 @@ def report(folder: Path, *arguments: str) -> tuple[str, Any]:
     assert main([*arguments, "--output", str(page)]) == 0
     text = page.read_text("utf-8")
     [data] = re.findall(r'<script type="application/octet-stream" id="data">(.*?)</script>', text, re.DOTALL)
-    return text, json.loads(gzip.decompress(decoded(data)))
+    return text, json.loads(gzip.decompress(base64.b64decode(data)))
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +146,7 @@ def test_the_policy_allows_what_is_inlined_and_nothing_else(made: tuple[str, Any
     figures = re.findall(r'<script type="application/octet-stream" id="figure-\d">(.*?)</script>', page, re.DOTALL)
     assert len(figures) == 5, "every figure"
     for packed in figures:  # as text, in fonts of one width
-        drawn = gzip.decompress(decoded(packed)).decode()
+        drawn = gzip.decompress(base64.b64decode(packed)).decode()
         assert "'DejaVu Sans', Verdana, sans-serif" in drawn and ElementTree.fromstring(drawn).tag.endswith("svg")
     assert [value for value in linked if not value.startswith(("#", "data:"))] == []
 

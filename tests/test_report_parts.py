@@ -14,9 +14,9 @@ from nmt.evaluation.significance import Comparison
 from nmt.evaluation.writing import Unit
 from nmt.pages.report.making import differing_settings, findings, right_to_left, samples
 from nmt.pages.report.reading import choose, gold_groups, grouped, packed
-from nmt.pages.report.rendering import contents, seven_bits
+from nmt.pages.report.rendering import contents
 from nmt.runs.directory import RunDirectory
-from tests.report_page.made_up import decoded, fake_report, unpacked
+from tests.report_page.made_up import fake_report, unpacked
 from tests.small_run import config
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -28,21 +28,14 @@ def test_bytes_by_hand() -> None:
     assert list(base64.b64decode(packed(weights[None]))) == codes
 
 
-@pytest.mark.parametrize("size", range(1, 9))
-def test_bytes_come_back_from_characters_that_are_no_markup(size: int) -> None:
-    every = bytes(range(256))[-size:] + bytes(range(256))
-    text = seven_bits(every)
-    assert decoded(text) == every and not set(text) & set("\0\r\x1b<")
-
-
-def test_what_all_tokenizers_end_with_is_in_the_page_once() -> None:
-    one = {"weights.bin": b"w", "source.model": b"en-rules", "target.model": b"fr-rules"}
-    engines = {"one": one, "other": one | {"weights.bin": b"v"}}
+def test_what_systems_share_is_in_the_page_once() -> None:
+    one = {"weights.safetensors": b"w", "source.model": b"en", "target.model": b"fr"}
+    engines = {"one": one, "other": one | {"weights.safetensors": b"v"}}
     text, *parts = contents(replace(fake_report(), engines={**engines, "refused": "no engine"}))
     found = json.loads(text)["engines"]
-    assert found.pop("refused") == "no engine" and sorted(parts) == [b"-rules", b"en", b"fr", b"v", b"w"]
+    assert found.pop("refused") == "no engine" and sorted(parts) == [b"en", b"fr", b"v", b"w"]
     for name, files in found.items():
-        assert {file: b"".join(parts[at - 1] for at in numbers) for file, numbers in files.items()} == engines[name]
+        assert {file: parts[number - 1] for file, number in files.items()} == engines[name]
 
 
 def test_weights_come_back_within_the_stated_bound() -> None:

@@ -28,7 +28,7 @@ def export(
     """Convert a run for other programs, or for the Hugging Face hub.
 
     With --web: a page that translates as you type, an engine in JavaScript without dependencies, and the
-    rounded weights. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs. With
+    weights in fp16. With --ctranslate2: a model for CTranslate2, an engine in C++ for processors and GPUs. With
     --argos: the same as a package that Argos Translate and LibreTranslate install. With --onnx: two networks for ONNX
     Runtime, and a program that translates with them. With --hub: a repository for the Hugging Face hub, with a model
     card; nmt-translate --model hf:OWNER/NAME then downloads it.

@@ -33,13 +33,6 @@ def unpacked(codes: str, rows: int) -> npt.NDArray[np.float64]:
     return np.where(values == 255, 0.0, np.exp(-16 * (values / 255) ** 2))
 
 
-def decoded(text: str) -> bytes:
-    """Invert ``seven_bits``."""
-    codes = text.translate({0xA1 + k: each for k, each in enumerate("\0\r\x1b<")}).encode("ascii")
-    bits = np.unpackbits(np.frombuffer(codes, np.uint8).reshape(-1, 1), axis=1)[:, 1:].ravel()
-    return np.packbits(bits[: len(bits) // 8 * 8]).tobytes()
-
-
 def pieces_of(words: list[str]) -> list[list[str]]:
     """Long words are two pieces; the end symbol is a word of its own."""
     return [*([f"▁{word}"] if len(word) < 6 else [f"▁{word[:4]}", word[4:]] for word in words), ["</s>"]]

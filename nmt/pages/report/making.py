@@ -55,7 +55,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
         counting = counted(shown, f"{system.name}: reading", len(shown), "sentences")
         readings.append([read(run, one, each, collected, device) for each in counting])
         try:
-            engines[system.name] = exported(run, one.translations)
+            engines[system.name] = exported(run)
             if system.config.data.rough:
                 say(f"{system.name}: data.rough: nmt-translate lowercases text in capitals; the page does not")
         except ConfigError as error:

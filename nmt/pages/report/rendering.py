@@ -1,16 +1,15 @@
 """The records of a report, and its page: one HTML file that loads nothing.
 
 Style and script are inlined; a content security policy allows these two and nothing else. The data are JSON, files
-of the engine and figures, compressed and in characters that are no markup; the template escapes all other text.
+of the engine and figures, compressed and in base64; the template escapes all other text.
 """
 
 import gzip
 import json
+from base64 import b64encode
 from dataclasses import asdict, dataclass
-from os.path import commonprefix
 from typing import Any
 
-import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -163,35 +162,18 @@ def render(report: Report) -> str:
 
 
 def embedded(content: bytes) -> Markup:
-    """Compress by gzip, and write as characters that are no markup."""
-    return Markup(seven_bits(gzip.compress(content, mtime=0)))
+    """Compress by gzip, and write in base64."""
+    return Markup(b64encode(gzip.compress(content, mtime=0)).decode())
 
 
 def contents(report: Report) -> list[bytes]:
-    """Return what the script reads: JSON of the report, then the parts of which it makes the files of all engines.
-
-    The JSON numbers the parts of each file, from 1. All tokenizers end with the same rules of normalization: one part.
-    """
+    """Return what the script reads: JSON of the report, then the files of all engines, each once. The JSON numbers them
+    from 1."""
     engines = {name: each for name, each in report.engines.items() if isinstance(each, dict)}
-    parts = {each: [each] for files in engines.values() for each in files.values()}
-    models = [each for files in engines.values() for name, each in files.items() if name.endswith(".model")]
-    rules = (commonprefix([each[::-1] for each in models]) or b"")[::-1]  # noqa: RUF071  (of bytes, not of paths)
-    parts |= {each: [each.removesuffix(rules), rules] for each in models}
-    every = list(dict.fromkeys(part for own in parts.values() for part in own))
+    every = list(dict.fromkeys(content for files in engines.values() for content in files.values()))
     numbered = {
-        name: {file: [1 + every.index(part) for part in parts[each]] for file, each in files.items()}
-        for name, files in engines.items()
+        name: {file: 1 + every.index(content) for file, content in files.items()} for name, files in engines.items()
     }
     fields = {name: getattr(report, name) for name in EXPLORED} | {"engines": report.engines | numbered}
     text = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=asdict)
     return [text.encode(), *every]
-
-
-def seven_bits(content: bytes) -> str:
-    """Write bytes as characters of 7 bits each, which base64 would make 14% longer.
-
-    The characters that HTML changes or reads as markup, and a terminal's escape, become U+00A1 to U+00A4.
-    """
-    bits = np.unpackbits(np.frombuffer(content, np.uint8))
-    codes = np.packbits(np.pad(bits, (0, -len(bits) % 7)).reshape(-1, 7), axis=1) >> 1
-    return codes.tobytes().decode("ascii").translate({ord(each): 0xA1 + k for k, each in enumerate("\0\r\x1b<")})

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import zlib
-from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -15,18 +13,9 @@ from nmt.data.tokenizer import Tokenizers
 from nmt.errors import ConfigError
 from nmt.files import write_bytes
 from nmt.pages.web import refuse_unknown_parts
-from nmt.pages.web.rounding import moments_of, rounded
 from nmt.runs.checkpoints import unshared
 from nmt.runs.loading import LoadedRun, load_run
-from nmt.translation.results import Translation
 from nmt.translation.searching import MORE_PIECES
-
-STEPS = 1400
-"""Into which the root mean square of a matrix is divided."""
-SMALL = 1_000_000
-"""Bytes of fp32 weights below which an export has four times the steps: its file stays small."""
-ENOUGH = 200
-"""Translations that tell as much about rounding as more do."""
 
 
 def export_web(run: str | Path, output: Path) -> None:
@@ -43,19 +32,13 @@ def export_web(run: str | Path, output: Path) -> None:
             shutil.copy(path, output / path.name)
 
 
-def exported(run: LoadedRun, translations: Sequence[Translation] | None = None) -> dict[str, bytes]:
+def exported(run: LoadedRun) -> dict[str, bytes]:
     """Return what the engine reads of a run, by file name; ``target.model`` is missing if both sides share a tokenizer.
-
-    Weights are rounded; with ``translations`` by the run, so that the log-probabilities of such ones change little: see
-    :func:`nmt.pages.web.rounding.rounded`. Raises ConfigError for a network or tokenizer that the engine does not run.
-    """
+    Raises ConfigError for a network or tokenizer that the engine does not run."""
     refuse_unknown_parts(run.config.model)
     refuse_unknown_pieces(run.tokenizers)
-    weights = unshared(run.model.state_dict())
-    steps = 4 * STEPS if sum(each.nbytes for each in weights.values()) < SMALL else STEPS
-    moments = moments_of(run, translations[:: len(translations) // ENOUGH or 1]) if translations else None
     parts = {
-        "weights.bin": compressed(save(rounded(weights, steps, moments))),
+        "weights.safetensors": save({name: each.half() for name, each in unshared(run.model.state_dict()).items()}),
         "config.json": json.dumps(described(run.config, run.tokenizers), indent=1).encode() + b"\n",
         "source.model": run.tokenizers.source.model,
     }
@@ -89,9 +72,3 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
         "tags": list(tokenizers.tags.items()),
         "to": None if tokenizers.to is None else tokenizers.source.piece_id(tokenizers.to),
     }
-
-
-def compressed(content: bytes) -> bytes:
-    """Compress by gzip: numbers repeat no sequences, so each byte gets a code by its frequency alone."""
-    gzip = zlib.compressobj(zlib.Z_BEST_COMPRESSION, zlib.DEFLATED, 31, 7, zlib.Z_HUFFMAN_ONLY)
-    return gzip.compress(content) + gzip.flush()

@@ -1,7 +1,6 @@
 // The systems that translate in this page: loaded from its own parts when they are first needed.
 
 import { Translator } from "../../web/engine/translator.js";
-import { decompressed } from "../../web/engine/weights.js";
 import { byId } from "../../web/parts/dom.js";
 import { readingOf } from "../../web/parts/model.js";
 import { wellFormed } from "../../web/parts/numbers.js";
@@ -22,26 +21,14 @@ import { formatState } from "./state.js";
  * @typedef {Reading & Search} LiveReading
  */
 
-const REPLACED = "\0\r\x1b<"; // characters that have others in their place
 const LIVE_CANDIDATES = 5;
 /** Seconds after which a translation is given up: the page answers nothing else meanwhile. */
 const PATIENCE = 3;
 
-/** Unpack a part of the page: bytes, compressed by gzip, in characters of 7 bits. @param {string} id */
+/** Unpack a part of the page: bytes, compressed by gzip, in base64. @param {string} id */
 export function unpacked(id) {
-  const text = byId(id).textContent ?? "";
-  const bytes = new Uint8Array(Math.floor((text.length * 7) / 8));
-  let [bits, count, at] = [0, 0, 0];
-  for (let k = 0; k < text.length; k += 1) {
-    const code = text.charCodeAt(k);
-    bits = (bits << 7) | (code < 128 ? code : REPLACED.charCodeAt(code - 0xa1));
-    count += 7;
-    if (count < 8) continue;
-    count -= 8;
-    bytes[at++] = bits >> count;
-    bits &= (1 << count) - 1;
-  }
-  return decompressed(bytes);
+  const bytes = Uint8Array.from(atob(byId(id).textContent ?? ""), (each) => each.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
 /** Whether any system translates in this page. @param {ReportData} report */
@@ -59,9 +46,8 @@ export function translators(report) {
   /** @type {Map<string, Promise<Translator>>} */
   const loaded = new Map();
   const load = (/** @type {string} */ name) => {
-    const parts = /** @type {Record<string, number[]>} */ (report.engines[name]);
-    const blobs = (/** @type {string} */ file) => parts[file].map((part) => unpacked(`file-${part}`).blob());
-    return Translator.load(async (file) => new Blob(await Promise.all(blobs(file))).arrayBuffer());
+    const files = /** @type {Record<string, number>} */ (report.engines[name]);
+    return Translator.load((file) => unpacked(`file-${files[file]}`).arrayBuffer());
   };
   return (name) => {
     const found = loaded.get(name) ?? load(name);

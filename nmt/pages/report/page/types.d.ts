@@ -28,5 +28,5 @@ type ReportData = {
   /** The label of the metric by which sentences are sorted. */
   score: string;
   /** By system: the parts of the page that make up its files, or why it cannot run here. */
-  engines: Record<string, Record<string, number[]> | string>;
+  engines: Record<string, Record<string, number> | string>;
 };

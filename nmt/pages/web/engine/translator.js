@@ -3,7 +3,7 @@
 import { Network } from "./network.js";
 import { Tokenizer } from "./pieces.js";
 import { likeliest, path, score, search } from "./search.js";
-import { decompressed, readSafetensors } from "./weights.js";
+import { readSafetensors } from "./weights.js";
 
 /**
  * @typedef {import("./search.js").Hypothesis} Hypothesis
@@ -89,7 +89,7 @@ export class Translator {
     const read = typeof folder === "function" ? folder : reader(String(folder));
     const bytes = async (/** @type {string} */ name) => new Uint8Array(await read(name));
     const config = JSON.parse(new TextDecoder().decode(await bytes("config.json")));
-    const weights = readSafetensors(await decompressed(await read("weights.bin")).arrayBuffer());
+    const weights = readSafetensors(await read("weights.safetensors"));
     const source = new Tokenizer(await bytes("source.model"));
     const target = config.shared ? source : new Tokenizer(await bytes("target.model"));
     return new Translator(config, weights, source, target);

@@ -1,24 +1,30 @@
-/** Weights from a safetensors file, and the layers that are made of them. All numbers are held as fp32. */
+/** Weights from a safetensors file, and the layers that are made of them. The engine computes in fp32. */
 
 /**
  * @typedef {{data: Float32Array, shape: number[]}} Tensor a matrix has its rows one after another
  * @typedef {Map<string, Tensor>} Tensors
  */
 
-/** The numbers of a part of the file, by their type. @type {Record<string, (bytes: ArrayBuffer) => Float32Array>} */
+/** The numbers of a tensor, by their type in the file. @type {Record<string, (bytes: ArrayBuffer) => Float32Array>} */
 const READ = {
+  F16: halves,
   F32: (bytes) => new Float32Array(bytes),
-  I8: (bytes) => new Float32Array(new Int8Array(bytes)),
-  U8: (bytes) => new Float32Array(new Uint8Array(bytes)),
 };
 
-/**
- * Read a safetensors file of fp32 and rounded matrices: for a rounded one NAME, NAME has the upper 8 bits, NAME.low those
- * below, and NAME.step the unit of each row; the first two have the rows in the order of their units.
- *
- * @param {ArrayBuffer} file
- * @returns {Tensors}
- */
+/** Numbers of 16 bits: a sign, an exponent of 5 bits, a fraction of 10 (IEEE 754). @param {ArrayBuffer} bytes */
+function halves(bytes) {
+  const codes = new Uint16Array(bytes);
+  const numbers = new Float32Array(codes.length);
+  for (let i = 0; i < codes.length; i += 1) {
+    const exponent = (codes[i] >> 10) & 31;
+    const fraction = codes[i] & 1023;
+    const size = exponent ? (1024 + fraction) * 2 ** (exponent - 25) : fraction * 2 ** -24;
+    numbers[i] = codes[i] >> 15 ? -size : size;
+  }
+  return numbers;
+}
+
+/** Read a safetensors file. @param {ArrayBuffer} file @returns {Tensors} */
 export function readSafetensors(file) {
   const start = 8 + Number(new DataView(file).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(file.slice(8, start)));
@@ -30,21 +36,7 @@ export function readSafetensors(file) {
       throw new Error(`the weights ${name} are of type ${dtype}; use ${Object.keys(READ).join(", ")}`);
     tensors.set(name, { data: READ[dtype](file.slice(start + offsets[0], start + offsets[1])), shape });
   }
-  for (const [name, { data, shape }] of tensors) {
-    const [steps, low] = ["step", "low"].map((part) => tensors.get(`${name}.${part}`)?.data);
-    if (!steps || !low) continue;
-    const whole = data.map((upper, i) => 256 * upper + low[i]);
-    const order = [...steps.keys()].sort((a, b) => steps[a] - steps[b]);
-    order.forEach((row, place) => {
-      for (let i = 0; i < shape[1]; i += 1) data[row * shape[1] + i] = steps[row] * whole[place * shape[1] + i];
-    });
-  }
   return tensors;
-}
-
-/** Unpack what gzip has compressed. @param {BlobPart} bytes */
-export function decompressed(bytes) {
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 
 /** The tensors whose names begin with a prefix. */
