@@ -63,7 +63,7 @@ data/demo/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*
 	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D)
 	@touch $@
 
-# SIZE: cpu, one to two hours a model on one core; or gpu, the widths of the paper. JOBS: runs trained side by side.
+# SIZE: cpu, one to three hours a model on one core; or gpu, the widths of the paper. JOBS: runs trained side by side.
 figure: $(READY) ## the figures of docs/length-decay.md: train the systems of Bahdanau et al. on Europarl, draw (SIZE=gpu, JOBS=5)
 	@$(BIN)/nmt-experiment --config configs/experiments/europarl.yaml --base configs/europarl/$(SIZE).yaml \
 		--output runs/length-decay/$(SIZE) --jobs $(JOBS)
