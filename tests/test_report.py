@@ -213,7 +213,7 @@ def test_attention_is_that_of_each_view(folder: Path, made: tuple[str, Any]) -> 
             weights = {view: unpacked(codes, len(reading["chosen"])) for view, codes in reading["attention"].items()}
             assert list(weights) == views[name]
             if weights:
-                assert sentence["gold"] == [[0, len(sentence["reference"].split()) - 1]]
+                assert reading["gold"] == [[0, len(sentence["reference"].split()) - 1]]
                 np.testing.assert_allclose(weights["mean"], translation.attention, atol=0.01)
                 heads = [weights[view] for view in views[name][1:5]]  # of a Transformer, the last layer but one
                 np.testing.assert_allclose(np.mean(heads, axis=0), weights["mean"], atol=0.015)

@@ -4,6 +4,7 @@ whose attention follows the alignment to some degree, hostile text, and a senten
 import base64
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +86,7 @@ def output(dice: random.Random, source: str, reference: str, links: Links, syste
         steps=steps,
         chosen=chosen,
         attention=attention,
+        gold=[list(link) for link in links],
     )
 
 
@@ -134,9 +136,10 @@ def fake_report() -> Report:
     dice = random.Random(7)
     sentences = []
     for number, (source, reference, links) in enumerate(texts(), 1):
-        gold = None if number == 2 else [list(link) for link in links]
         systems = {name: output(dice, source, reference, links, name) for name in SYSTEMS}
-        sentences.append(Sentence(number * 10, source, reference, len(source.split()), gold, systems))
+        if number == 2:
+            systems = {name: replace(each, gold=[]) for name, each in systems.items()}
+        sentences.append(Sentence(number * 10, source, reference, len(source.split()), systems))
     names = list(SYSTEMS)
     return Report(
         title="The <demo> & its systems",

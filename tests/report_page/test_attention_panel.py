@@ -60,7 +60,7 @@ def test_a_step_is_a_word_or_a_piece(page: Page, path: Path, unit: str) -> None:
         place += len(group)
         if step < len(groups) - 1:
             page.find("[aria-label='Next step']").click()
-    assert page.find("[aria-label='Next step']").get_attribute("disabled")
+    assert page.find("[aria-label='Next step']").get_attribute("aria-disabled") == "true"
     page.js("document.querySelector('.tokens [tabindex=\"0\"]').focus()")
     page.keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     assert page.text(".step-head h3").startswith(f"{unit.capitalize()[:-1]} {len(groups) - 2} ")
@@ -138,15 +138,15 @@ def test_translations_side_by_side_with_differences(page: Page, path: Path) -> N
 
 def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
     exact = next(each for each in REPORT.sentences[2:24] if each.systems[HEADS].text == each.reference)  # all are shown
-    assert exact.gold is not None
+    gold = exact.systems[HEADS].gold
     page.open(path, f"#attention={exact.id}&{urlencode({'system': HEADS})}")
     script = "return [...document.querySelectorAll('td.gold')].map((c) => [c.cellIndex - 1, c.parentNode.rowIndex - 1])"
-    assert sorted(map(tuple, page.js(script))) == sorted(map(tuple, exact.gold))
-    assert f"{len(exact.gold)} of {len(exact.gold)} end" in page.text("section[data-panel=attention]")
+    assert sorted(map(tuple, page.js(script))) == sorted(map(tuple, gold))
+    assert f"{len(gold)} of {len(gold)} end" in page.text("section[data-panel=attention]")
     page.js("document.querySelector('input[type=radio][value=pieces]').click()")
     groups = (exact.systems[HEADS].source_words, exact.systems[HEADS].target_words)
     words = [[k for k, word in enumerate(group) for _ in word] for group in groups]
-    links = {tuple(link) for link in exact.gold}
+    links = {tuple(link) for link in gold}
     expected = [(s, t) for s, i in enumerate(words[0]) for t, j in enumerate(words[1]) if (i, j) in links]
     assert sorted(map(tuple, page.js(script))) == expected
     page.open(path, "#attention=20")
@@ -155,9 +155,9 @@ def test_gold_links_of_shared_words(page: Page, path: Path) -> None:
 
 def test_gold_links_of_a_language_without_spaces(page: Page, path: Path) -> None:
     page.open(path)
-    this = {"reference": "我 爱猫。", "gold": [[0, 0], [1, 1], [2, 2]]}
+    this = {"target_words": [["▁我爱"], ["猫"], ["。"]], "gold": [[0, 0], [1, 1], [2, 2]]}
     shared = "return modules['report/page/attention.js'].sharedGold(...arguments)"
-    links = page.js(shared, this, [["▁我爱"], ["猫"], ["。"]], "characters")
+    links = page.js(shared, this, "我 爱猫。", "characters")
     assert links == [[0, 0], [1, 0], [2, 1]]
 
 

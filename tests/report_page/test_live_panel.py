@@ -67,6 +67,8 @@ def test_every_system_translates_while_somebody_types(page: Page, live: Path, tr
         assert shown[LUONG] == translate(line).text and shown[VECTOR] == translate(line, VECTOR).text
         assert "Not in this page. this one is made up" in shown[HEADS]
         assert not page.all(f"{PANEL} textarea ~ b, .translation b")
+    box.send_keys(Keys.CONTROL + "a", Keys.DELETE)
+    page.until(f"return document.querySelector('{PANEL} > .notice').textContent === 'Type a sentence.'")
 
 
 @pytest.mark.parametrize("beam", [1, 5])

@@ -23,7 +23,7 @@ from nmt.evaluation.metrics import METRICS, bleu_of_statistics, format_values
 from nmt.evaluation.significance import Comparison, compare_overall
 from nmt.messages import Say, counted
 from nmt.pages.report.collecting import Collected, Trained
-from nmt.pages.report.reading import Measured, choose, gold_groups, grouped, measure, packed, read
+from nmt.pages.report.reading import Measured, choose, grouped, measure, packed, read
 from nmt.pages.report.rendering import LEVEL, Languages, Reading, Report, Row, Sentence, SystemFacts
 from nmt.pages.web.exporting import exported
 from nmt.runs.directory import ELSEWHERE, RunDirectory, flat
@@ -67,7 +67,7 @@ def make_report(collected: Collected, sentences: int, device: torch.device, comm
     ]
     scores = [one.scores for one in measured]
     compared = compare_overall([each for each in scores if each.comparable], resamples=scoring.resamples)
-    records = _sentences(collected, measured[0], shown, readings)
+    records = _sentences(collected, shown, readings)
     units = scoring.source_unit, scoring.reference_unit
     say("drawing the figures")
     return Report(
@@ -129,20 +129,13 @@ def _scores(measured: Measured, validated: Mapping[str, Any], resamples: int) ->
     return found
 
 
-def _sentences(
-    collected: Collected, first: Measured, shown: Sequence[int], readings: Sequence[Sequence[Reading]]
-) -> list[Sentence]:
-    """Return the records of the sentences that are shown; ``first`` is of the system that says where gold links are."""
+def _sentences(collected: Collected, shown: Sequence[int], readings: Sequence[Sequence[Reading]]) -> list[Sentence]:
+    """Return the records of the sentences that are shown."""
     records = []
     for index, *own in zip(shown, *readings, strict=True):
-        reference, gold = collected.references[index], None
-        if collected.gold is not None:
-            pieces, source = first.translations[index].source_pieces, collected.sources[index]
-            _, words = grouped(pieces, source, collected.scoring.source_unit)
-            gold = gold_groups(collected.gold[index].possible, words, reference, collected.scoring.reference_unit)
         by_name = {system.name: each for system, each in zip(collected.systems, own, strict=True)}
-        length = int(collected.scoring.lengths[index])
-        records.append(Sentence(index + 1, collected.sources[index], reference, length, gold, by_name))
+        texts, length = (collected.sources[index], collected.references[index]), int(collected.scoring.lengths[index])
+        records.append(Sentence(index + 1, *texts, length, by_name))
     return records
 
 

@@ -167,16 +167,19 @@ def read(run: LoadedRun, measured: Measured, index: int, collected: Collected, d
     views |= {(f"layer {layer} " if several else "") + f"head {head}": each for (layer, head), each in heads.items()}
     scores = sentence_scores(best.text, reference, collected.scoring.tokenizer)
     order = specials.order(len(translation.source_pieces))  # columns are in the order of the text
+    source_words, words = grouped(translation.source_pieces, translation.source, collected.scoring.source_unit)
+    links = [] if collected.gold is None else collected.gold[index].possible
     return Reading(
         text=best.text,
         scores={label: round(score, DECIMALS) for label, score in scores.items()},
         log_probability=round(float(chosen.double().sum()), DECIMALS),
         failures=[name.replace("_", " ") for name in compress(FAILURES, measured.failing[index])],
-        source_words=grouped(translation.source_pieces, translation.source, collected.scoring.source_unit)[0],
+        source_words=source_words,
         target_words=grouped(best.pieces, best.text, collected.scoring.reference_unit)[0],
         steps=steps,
         chosen=[round(probability, DECIMALS) for probability in chosen.exp().tolist()],
         attention={name: packed(each[0, :rows].float().cpu().numpy()[:, order]) for name, each in views.items()},
+        gold=gold_groups(links, words, reference, collected.scoring.reference_unit),
     )
 
 

@@ -85,6 +85,8 @@ class Reading:
     """The probability of each target piece, (T,)."""
     attention: dict[str, str]
     """By view, T x S weights, packed by :func:`nmt.pages.report.reading.packed`."""
+    gold: list[list[int]]
+    """Gold links: index of the word in ``source_words``, index of the reference's word."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,6 @@ class Sentence:
     reference: str
     length: int
     """Length of the source, in the unit of the report."""
-    gold: list[list[int]] | None
-    """Gold links: index of the word in ``source_words`` of the first system, index of the reference's word."""
     systems: dict[str, Reading]
 
 

@@ -2,7 +2,6 @@
 
 import { byId, element, langsOf } from "../web/parts/dom.js";
 import { linesPage } from "../web/parts/lines.js";
-import { wellFormed } from "../web/parts/numbers.js";
 
 const PAUSE = 250; // milliseconds without a key before a request
 const MOST = 100; // lines: each is a request
@@ -19,7 +18,7 @@ async function ask(path, request) {
 /** @param {string} line @param {AbortSignal} signal @returns {Promise<Line>} */
 async function translate(line, signal) {
   const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ text: wellFormed(line), attention: true });
+  const body = JSON.stringify({ text: line.toWellFormed(), attention: true });
   const { translations } = await ask("translate", { method: "POST", headers, body, signal });
   const [{ source_pieces: sourcePieces, ...others }] = translations;
   return { ...others, sourcePieces, probabilities: [] }; // the candidates have them

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save
 
 from nmt.config import Config, schema
-from nmt.data.tokenizer import Tokenizers
+from nmt.data.tokenizer import MOST_CHARACTERS, Tokenizers
 from nmt.errors import ConfigError
 from nmt.files import write_bytes
 from nmt.pages.web import refuse_unknown_parts
@@ -68,7 +68,8 @@ def described(config: Config, tokenizers: Tokenizers) -> dict[str, object]:
         "shared": tokenizers.source is tokenizers.target,
         "model": config.model.model_dump(include={"encoder", "decoder", "attention"}),
         "decoding": config.decoding.model_dump(exclude={"batch_tokens", "to"})
-        | {"more_pieces": MORE_PIECES, "largest_beam": schema.LARGEST_BEAM},
+        | {"more_pieces": MORE_PIECES, "largest_beam": schema.LARGEST_BEAM}
+        | {"max_characters": MOST_CHARACTERS * config.decoding.max_source},
         "tags": list(tokenizers.tags.items()),
         "to": None if tokenizers.to is None else tokenizers.source.piece_id(tokenizers.to),
     }

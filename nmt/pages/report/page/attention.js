@@ -18,7 +18,7 @@ export function attentionPanel(report, go) {
   let model;
   let drawn = "";
   const names = report.systems.map(({ name }) => name);
-  const hasGold = report.sentences.some((sentence) => sentence.gold?.length);
+  const hasGold = report.sentences.some(({ systems }) => systems[names[0]].gold.length);
   const controls = {
     picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" }), report.langs.source),
     system: dropDown("System", names, (system) => go({ system, step: "" })),
@@ -74,7 +74,7 @@ export function attentionPanel(report, go) {
     );
     controls.unit.node.hidden = !model.weights;
     controls.sharpness.node.hidden = !model.weights || model.hard;
-    view.draw(model, hasGold ? ` ${goldInWords(sentence.gold, model.links.length)}` : "");
+    view.draw(model, hasGold ? ` ${goldInWords(sentence.systems[system].gold.length, model.links.length)}` : "");
     const hadFocus = translations.contains(document.activeElement);
     translations.replaceChildren(...translationsOf(report, sentence, system));
     const current = /** @type {HTMLElement | null} */ (translations.querySelector("[aria-current] a"));
@@ -102,7 +102,7 @@ function exploredSentence(report, state) {
   const { name: system, views, hard } = report.systems.find(({ name }) => name === state.system) ?? first;
   const { source_rtl: sourceRtl, target_unit: targetUnit } = report.languages;
   const output = sentence.systems[system];
-  const links = sharedGold(sentence, output.target_words, targetUnit);
+  const links = sharedGold(output, sentence.reference, targetUnit);
   const shown = modelOf(output, {
     system,
     hard,
@@ -122,13 +122,12 @@ function exploredSentence(report, state) {
  * Gold links as [source word, target word]. They join the source to the reference, and the rows are the output: a link is
  * shown if the output has its word of the reference too, in the same order.
  *
- * @param {Pick<Sentence, "gold" | "reference">} sentence
- * @param {string[][]} targetWords
+ * @param {Pick<Read, "gold" | "target_words">} output
+ * @param {string} reference
  * @param {string} unit
  * @returns {number[][]}
  */
-export function sharedGold({ gold, reference }, targetWords, unit) {
-  if (!gold) return [];
+export function sharedGold({ gold, target_words: targetWords }, reference, unit) {
   const parts = (/** @type {string} */ text) =>
     unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean);
   const output = targetWords.flatMap((pieces, word) => parts(wordText(pieces)).map((text) => ({ text, word })));
@@ -140,10 +139,10 @@ export function sharedGold({ gold, reference }, targetWords, unit) {
   });
 }
 
-/** Which of a sentence's gold links are framed. @param {number[][] | null} gold @param {number} shown */
-function goldInWords(gold, shown) {
-  if (!gold?.length) return "This sentence has no gold links.";
-  return `Frames are gold links between the source and the reference: ${shown} of ${gold.length} end at a reference word that this output has, too.`;
+/** Which of a sentence's gold links are framed. @param {number} all @param {number} shown */
+function goldInWords(all, shown) {
+  if (!all) return "This sentence has no gold links.";
+  return `Frames are gold links between the source and the reference: ${shown} of ${all} end at a reference word that this output has, too.`;
 }
 
 /** @param {ReportData} report @param {Sentence} sentence @param {string} chosen */

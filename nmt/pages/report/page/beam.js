@@ -79,7 +79,7 @@ function layOut(root) {
 }
 
 /**
- * {node, draw(reading, wanted)}; `branch(pieces)` is called with the pieces that lead to a node that is chosen.
+ * {node, draw(reading)}; `branch(pieces)` is called with the pieces that lead to a node that is chosen.
  *
  * @param {(pieces: string[]) => void} branch
  * @param {Langs} langs
@@ -96,7 +96,8 @@ export function beamView(branch, langs) {
   function draw(reading) {
     if (reading === drawn) return;
     drawn = reading;
-    const { pieces, alpha } = reading.search;
+    const { pieces } = reading.translator.target;
+    const alpha = reading.translator.config.decoding.length_penalty;
     const nodes = beamTree(reading.beam, alpha);
     const buttons = nodes.slice(1).map((node) => {
       const piece = pieces[node.hypothesis.token];
@@ -123,7 +124,8 @@ export function beamView(branch, langs) {
         element(
           "bdi",
           { lang: langs.target },
-          node.fate === "ends" ? `■ ${decimal(score(node.hypothesis, alpha), 2)}` : piece.replace(/^▁(?=.)/, ""),
+          node.hypothesis.ended ? "" : piece.replace(/^▁(?=.)/, ""),
+          node.fate === "ends" ? ` ■ ${decimal(score(node.hypothesis, alpha), 2)}` : "",
         ),
         node.fate === "dies" ? element("span", { class: "dead", "aria-hidden": "true" }, "×") : null,
       );
@@ -134,8 +136,10 @@ export function beamView(branch, langs) {
     ];
     tree.style.setProperty("--columns", String(columns));
     tree.style.setProperty("--lanes", String(lanes));
+    const hadFocus = tree.contains(document.activeElement);
     tree.replaceChildren(lines(nodes, columns, lanes), ...buttons);
     if (buttons.length) buttons[0].tabIndex = 0;
+    if (hadFocus) buttons[0]?.focus({ preventScroll: true });
     tree.onkeydown = (event) => move(event, nodes.slice(1), buttons);
     describe(nodes.filter(({ lane }) => lane === 0).at(-1));
 
@@ -171,7 +175,7 @@ function pathOf(node) {
 /** Move the focus along the tree. @param {KeyboardEvent} event @param {BeamNode[]} nodes @param {HTMLElement[]} buttons */
 function move(event, nodes, buttons) {
   const at = nodes[buttons.indexOf(/** @type {HTMLElement} */ (event.target))];
-  if (!at) return;
+  if (!at || event.altKey || event.metaKey) return; // the browser's keys
   const beside = (/** @type {number} */ side) =>
     nodes
       .filter(({ step, lane }) => step === at.step && Math.sign(lane - at.lane) === side)

@@ -3,7 +3,6 @@
 import { Translator } from "../../web/engine/translator.js";
 import { byId } from "../../web/parts/dom.js";
 import { readingOf } from "../../web/parts/model.js";
-import { wellFormed } from "../../web/parts/numbers.js";
 import { formatState } from "./state.js";
 
 /**
@@ -14,7 +13,6 @@ import { formatState } from "./state.js";
  * @typedef {object} Search
  * @property {Translation} translation
  * @property {BeamStep[]} beam
- * @property {{pieces: string[], alpha: number}} search pieces by id, exponent of the length penalty
  * @property {Translator} translator
  * @property {number} milliseconds
  *
@@ -74,14 +72,12 @@ export function liveReading(translator, text, { beam, prefix, clamps }, language
     if (performance.now() - began < 1000 * PATIENCE) return;
     throw new Error(`This takes more than ${PATIENCE} seconds: shorten the sentence, or choose a smaller beam.`);
   };
-  const options = { beam, prefix, watch, candidates: LIVE_CANDIDATES };
-  const weights = clamps.size ? { weights: (/** @type {number} */ step) => clamps.get(step) } : {};
-  const translation = translator.translate(text, { ...options, ...weights });
+  const weights = (/** @type {number} */ step) => clamps.get(step);
+  const translation = translator.translate(text, { beam, prefix, weights, watch, candidates: LIVE_CANDIDATES });
   return {
     ...readingOf(translation, languages.unit, languages.target_unit),
     translation,
     beam: steps,
-    search: { pieces: translator.target.pieces, alpha: translator.config.decoding.length_penalty },
     translator,
     milliseconds: performance.now() - began,
   };
@@ -89,5 +85,5 @@ export function liveReading(translator, text, { beam, prefix, clamps }, language
 
 /** The address of a stored sentence as one to change. @param {Sentence} sentence @param {string} system */
 export function liveLink(sentence, system) {
-  return formatState({ panel: "translate", translate: wellFormed(sentence.source), system });
+  return formatState({ panel: "translate", translate: sentence.source.toWellFormed(), system });
 }

@@ -32,6 +32,7 @@ export function filmPanel(report, go) {
   /** @type {Screen[]} */
   let screens = [];
   let drawn = "";
+  let lit = { at: -1, rows: "" };
   let place = last;
   let playing = 0;
   /** @param {number} to */
@@ -95,6 +96,7 @@ export function filmPanel(report, go) {
     if (key !== drawn) drawAll(number, unit);
     drawn = key;
     screens.forEach((screen) => paint(screen, unit));
+    light(lit.at, lit.rows);
     return sentences.length ? `sentence ${number + 1}, update ${updates[place]}` : "";
   }
 
@@ -150,6 +152,7 @@ export function filmPanel(report, go) {
 
   /** Light a row in all systems that have the same rows. @param {number} at @param {string} rows */
   function light(at, rows) {
+    lit = { at, rows };
     for (const { heat, rows: own, weights } of screens) {
       if (own === rows) heat.light(at, weights[at]);
       else heat.light(-1);

@@ -45,8 +45,8 @@ export function leaveView(langs) {
         ...left.map(({ word }, k) => {
           const found = answers[k];
           const lost = found?.reading ? shareLost(whole.text, found.reading.text) : 0;
-          const label = `${Math.round(100 * lost)}% lost`;
-          const bar = element("span", { class: "bar", role: "img", "aria-label": label, css: { "--w": lost } });
+          const label = found?.reading ? { role: "img", "aria-label": `${Math.round(100 * lost)}% lost` } : {};
+          const bar = element("span", { class: "bar", ...label, css: { "--w": lost } });
           const text = found?.reading ? marked(found.reading.text, whole.text, langs.target) : (found?.problem ?? "…");
           return element("li", {}, element("del", { dir: "auto", lang: langs.source }, word), bar, text);
         }),

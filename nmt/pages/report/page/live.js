@@ -14,7 +14,7 @@ import {
   unitSwitch,
 } from "../../web/parts/dom.js";
 import { modelOf } from "../../web/parts/model.js";
-import { marked, wellFormed } from "../../web/parts/numbers.js";
+import { marked } from "../../web/parts/numbers.js";
 import { stepView } from "../../web/parts/steps.js";
 import { beamView } from "./beam.js";
 import { formatClamps, parseClamps } from "./changes.js";
@@ -62,15 +62,16 @@ export function livePanel(report, go) {
   /** @type {Model | null} */
   let model = null;
   let read = ""; // the text of the model
-  let typed = false;
+  let begun = ""; // the pieces that the field for the beginning stands for
   let turn = 0;
+  /** @type {number | undefined} */
+  let pointed;
   let drawn = "";
 
   // --- what is shown ------------------------------------------------------------------------------------------------
 
   const text = field("textarea", { rows: "2", lang: langs.source }, (line) => {
-    typed = true;
-    go({ ...UNCHANGED, translate: oneLine(line) }, { replace: true });
+    go({ ...UNCHANGED, translate: oneLine(line) || BLANK }, { replace: true });
   });
   const begin = field("input", { type: "text", lang: langs.target }, beginWith);
   const controls = {
@@ -86,8 +87,11 @@ export function livePanel(report, go) {
   const note = element("p", { class: "note" });
   const problem = element("p", { class: "notice" });
   const spoken = announcer();
-  const toStep = (/** @type {number} */ step) => go({ step: String(step + 1), cell: "" }, { replace: true });
-  const steps = stepView({ point: (/** @type {number} */ step) => light(step), leave: () => light(), choose: toStep });
+  function toStep(/** @type {number} */ step) {
+    pointed = undefined;
+    go({ step: String(step + 1), cell: "" }, { replace: true });
+  }
+  const steps = stepView({ point: (step) => light(step), leave: () => light(undefined), choose: toStep });
   const look = segments("Look at", LOOKS, (chosen) => go({ look: chosen }));
   const views = {
     weights: weightsView(go),
@@ -125,7 +129,7 @@ export function livePanel(report, go) {
   // --- requests -----------------------------------------------------------------------------------------------------
 
   const chosenSystem = () => (live.includes(state.system) ? state.system : first);
-  const source = () => (state.translate || (typed ? "" : example)).slice(0, LONGEST_TEXT);
+  const source = () => (state.translate || example).slice(0, LONGEST_TEXT);
   /** @returns {LiveRequest} */
   const free = (/** @type {string} */ system, sentence = source()) => ({
     system,
@@ -173,8 +177,9 @@ export function livePanel(report, go) {
   /** @param {string} beginning */
   async function beginWith(beginning) {
     const { target } = await load(chosenSystem());
-    const pieces = target.encode(wellFormed(beginning)).map((id) => target.pieces[id]);
-    go({ prefix: pieces.join(" "), step: "", cell: "" }, { replace: true });
+    const pieces = target.encode(beginning.toWellFormed()).map((id) => target.pieces[id]);
+    begun = pieces.join(" ");
+    go({ prefix: begun, step: "", cell: "" }, { replace: true });
   }
 
   // --- drawing ------------------------------------------------------------------------------------------------------
@@ -182,7 +187,7 @@ export function livePanel(report, go) {
   /** @param {State} next */
   function update(next) {
     state = next;
-    if (oneLine(text.value) !== source()) text.value = source();
+    if (oneLine(text.value).trim() !== source().trim()) text.value = source();
     controls.beam.set(choice(state, "beam", BEAMS));
     controls.unit.set(shownUnit());
     if (live.length && source().trim()) {
@@ -212,17 +217,14 @@ export function livePanel(report, go) {
     );
     problem.textContent = blank ? "Type a sentence." : (found?.problem ?? cutNote(found?.reading));
     spoken.say(problem.textContent, " ", plainText(found?.reading?.text ?? "", report.langs.target));
-    if (blank || found?.problem || !live.length) {
-      below.hidden = true;
-      refill(changes, []);
-      return;
-    }
+    if (blank) refill(changes, []);
+    else showChanges(request); // also those that are the reason of a problem
+    below.hidden = blank || Boolean(found?.problem) || !live.length;
+    if (below.hidden) return;
     const isOther = read !== request.text || model?.system !== request.system;
     below.inert = !found?.reading && isOther; // what is shown is no change of this sentence
     if (!found?.reading) return; // until it is there, what was there stays
-    below.hidden = false;
     drawReading(found.reading, request);
-    showChanges(request);
     look.set(lookedAt());
     for (const [name, view] of Object.entries(views)) view.node.hidden = name !== lookedAt();
     if (!model) return;
@@ -256,20 +258,26 @@ export function livePanel(report, go) {
       steps.draw(model);
       if (model.weights) views.weights.draw(model);
       drawn = key;
+      pointed = undefined;
     }
-    if (document.activeElement !== begin)
-      begin.value = request.wanted.prefix
+    const given = request.wanted.prefix;
+    if (begun !== given.join(" ")) {
+      begun = given.join(" ");
+      begin.value = given
         .filter((piece) => piece !== "</s>")
         .map((piece) => piece.replaceAll("▁", " "))
         .join("")
         .trim();
+    }
     views.weights.show(model, state.cell);
-    light();
+    light(pointed);
   }
 
-  /** Light the step under the pointer, or that of the address. */
-  function light(step = model?.step ?? 0) {
+  /** Light the step that is pointed at, or that of the address. @param {number | undefined} at */
+  function light(at) {
+    pointed = at;
     if (!model) return;
+    const step = pointed ?? model.step;
     steps.light(model, step, null);
     views.weights.light(model, step);
   }
@@ -313,12 +321,13 @@ export function livePanel(report, go) {
 
 /** The keys of a state that belong to one translation. */
 const UNCHANGED = { prefix: "", clamps: "", step: "", cell: "" };
+const BLANK = " "; // an empty text would be left out of the address, which then means the example
 const LONGEST_TEXT = 20_000;
 const MOST_ANSWERS = 200;
 
 /** A text as one line, of which an address can be made. @param {string} text */
 function oneLine(text) {
-  return wellFormed(text.replace(/[\r\n]+/g, " "));
+  return text.replace(/[\r\n]+/g, " ").toWellFormed();
 }
 
 /** @param {LiveRequest} request */

@@ -1,6 +1,6 @@
 // Choosing a sentence: a search box with a list of matches (the combobox of WAI-ARIA), and previous and next.
 
-import { element, labelled, plainText } from "../../web/parts/dom.js";
+import { element, labelled, plainText, setDisabled } from "../../web/parts/dom.js";
 
 const MOST_MATCHES = 12;
 
@@ -36,7 +36,7 @@ export function sentencePicker(sentences, choose, lang) {
   });
   const beside = (/** @type {number} */ offset) => sentences[sentences.indexOf(shown) + offset];
   const stepBy = (/** @type {number} */ offset, /** @type {string} */ label) =>
-    element("button", { type: "button", on: { click: () => choose(beside(offset).id) } }, label);
+    element("button", { type: "button", on: { click: () => beside(offset) && choose(beside(offset).id) } }, label);
   const [previous, next] = [stepBy(-1, "Previous"), stepBy(1, "Next")];
 
   function open() {
@@ -54,10 +54,10 @@ export function sentencePicker(sentences, choose, lang) {
 
   /** @param {Sentence} sentence @param {number} k */
   function option(sentence, k) {
-    const pointerdown = (/** @type {Event} */ event) => (event.preventDefault(), take(k));
+    const mousedown = (/** @type {Event} */ event) => event.preventDefault(); // the field keeps the focus
     return element(
       "li",
-      { id: `match-${k}`, role: "option", on: { pointerdown } },
+      { id: `match-${k}`, role: "option", on: { mousedown, click: () => take(k) } },
       element("span", { class: "count" }, String(sentence.id)),
       " ",
       plainText(sentence.source, lang),
@@ -107,8 +107,8 @@ export function sentencePicker(sentences, choose, lang) {
     /** @param {Sentence} sentence */
     set(sentence) {
       shown = sentence;
-      previous.disabled = !beside(-1);
-      next.disabled = !beside(1);
+      setDisabled(previous, !beside(-1));
+      setDisabled(next, !beside(1));
     },
   };
 }

@@ -74,7 +74,7 @@ export function sentencesPanel(report, go) {
     controls.show.set(query.show);
     controls.sort.set(query.sort, options);
     controls.sort.control.disabled = query.show === "extremes";
-    if (document.activeElement !== search) search.value = state.search ?? "";
+    search.value = state.search ?? "";
     const rows = selectSentences(report, query);
     count.textContent = `${rows.length.toLocaleString("en")} of ${report.sentences.length.toLocaleString("en")} sentences${rows.length > MOST_ROWS ? `, the first ${MOST_ROWS} shown` : ""}. Underlined words differ from the reference.`;
     spoken.say(count.textContent);

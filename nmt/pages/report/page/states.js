@@ -19,7 +19,9 @@ export function statesView() {
   return {
     node,
     /** @param {Model} model @param {import("./engines.js").LiveReading} reading */
-    draw(model, { beam, search: { pieces, alpha }, translator }) {
+    draw(model, { beam, translator }) {
+      const { pieces } = translator.target;
+      const alpha = translator.config.decoding.length_penalty;
       const best = beam.flatMap(({ ended }) => ended).reduce((a, b) => (score(b, alpha) > score(a, alpha) ? b : a));
       const first = model.firstOf[model.step];
       const nearest = path(best)

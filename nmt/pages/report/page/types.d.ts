@@ -9,13 +9,12 @@ type Filmed = Pick<Sentence, "source" | "reference"> &
   Pick<Reading, "source_words" | "target_words"> & { frames: string[] };
 type System = { name: string; views: string[]; hard: boolean; film: Film | null };
 /** How a system translated a stored sentence. */
-type Read = Reading & { scores: Record<string, number>; log_probability: number; failures: string[] };
+type Read = Reading & { gold: number[][]; scores: Record<string, number>; log_probability: number; failures: string[] };
 type Sentence = {
   id: number;
   source: string;
   reference: string;
   length: number;
-  gold: number[][] | null;
   systems: Record<string, Read>;
 };
 type ReportData = {

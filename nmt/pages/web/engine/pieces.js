@@ -143,7 +143,7 @@ export class Tokenizer {
 
   /** The text that is cut into pieces. @param {string} text */
   #normalized(text) {
-    const whole = decoder.decode(encoder.encode(text)); // half of a surrogate pair becomes U+FFFD
+    const whole = text.toWellFormed(); // half of a surrogate pair becomes U+FFFD
     const parts = [" "]; // of which only the last one is looked at: that of a growing text would be copied each time
     for (let at = 0; at < whole.length;) {
       const own = this.#userDefinedAt(whole, at);

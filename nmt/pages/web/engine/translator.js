@@ -20,7 +20,8 @@ import { readSafetensors } from "./weights.js";
  * @property {number} beam_size
  * @property {number} largest_beam hypotheses that it may have
  * @property {number} length_penalty
- * @property {number} max_source
+ * @property {number} max_source pieces that are read
+ * @property {number} max_characters that are read
  * @property {number} max_length_factor
  * @property {number} more_pieces that a translation may have, in addition to this factor times those of the source
  * @property {number} min_length_factor
@@ -98,9 +99,11 @@ export class Translator {
   /** The source ids of a text, with the piece of its tag, and whether the end was left out. @param {string} text */
   read(text) {
     const { decoding, tags, to } = this.config;
-    const all = this.source.encode(text);
+    const most = decoding.max_characters;
+    const first = [...text.slice(0, 2 * most)].slice(0, most).join(""); // a character has one or two places
+    const all = this.source.encode(first);
     const ids = all.slice(0, decoding.max_source);
-    const cut = ids.length < all.length;
+    const cut = ids.length < all.length || first.length < text.length;
     const own = tags.find(([, typed]) => typed.every((id, i) => ids[i] === id));
     if (own) return { ids: [own[0], ...ids.slice(own[1].length)], cut };
     return { ids: to === null || !ids.length ? ids : [to, ...ids], cut };
@@ -130,16 +133,6 @@ export class Translator {
     if (this.config.reverse_source) order.reverse();
     order.push(ids.length);
     const reordered = (/** @type {ArrayLike<number>} */ row) => order.map((j) => row[j]);
-    const step = (/** @type {Hypothesis[]} */ live) => {
-      const own = weights?.(live[0].state.position);
-      const clamped = own && Float32Array.from(reordered(own));
-      const previous = live.map(({ token }) => token);
-      const states = live.map(({ state }) => state);
-      const steps = this.network.step(previous, states, clamped);
-      for (const each of candidates ? steps : [])
-        each.likely = likeliest(each.logProbs, candidates).map((id) => [pieces[id], Math.exp(each.logProbs[id])]);
-      return steps;
-    };
     const limits = {
       bos: this.target.bos,
       eos: this.target.eos,
@@ -147,6 +140,18 @@ export class Translator {
       longest: Math.floor(ids.length * decoding.max_length_factor) + decoding.more_pieces,
       least: Math.ceil(ids.length * decoding.min_length_factor),
       noRepeat: decoding.no_repeat_ngram,
+    };
+    const step = (/** @type {Hypothesis[]} */ live) => {
+      const own = weights?.(live[0].state.position);
+      const clamped = own && Float32Array.from(reordered(own));
+      const previous = live.map(({ token }) => token);
+      const states = live.map(({ state }) => state);
+      const steps = this.network.step(previous, states, clamped);
+      for (const each of candidates ? steps : []) {
+        const best = likeliest(each.logProbs, candidates, limits.forbidden);
+        each.likely = best.map((id) => [pieces[id], Math.exp(each.logProbs[id])]);
+      }
+      return steps;
     };
     const start = this.network.start(reordered([...ids, this.source.eos]));
     const forced = prefix.map((piece) =>

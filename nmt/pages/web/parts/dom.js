@@ -32,14 +32,20 @@ function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children)
 }
 
 /**
- * Give a node other children, unless nothing would change: what is pressed meanwhile stays, and so its click arrives.
+ * Give a node other children. Equal ones stay: the click on what is pressed meanwhile arrives, and the focus is kept.
  *
  * @param {HTMLElement} node
  * @param {HTMLElement[]} children
  */
 export function refill(node, children) {
-  const same = children.every((child, k) => child.isEqualNode(node.children[k]));
-  if (!same || children.length !== node.children.length) node.replaceChildren(...children);
+  const before = [...node.children];
+  if (before.length !== children.length) node.replaceChildren(...children);
+  else children.forEach((child, k) => child.isEqualNode(before[k]) || before[k].replaceWith(child));
+}
+
+/** Say that a button does nothing now. The attribute `disabled` would take its focus away. @param {HTMLElement} button @param {boolean} disabled */
+export function setDisabled(button, disabled) {
+  button.setAttribute("aria-disabled", String(disabled));
 }
 
 /**

@@ -68,9 +68,11 @@ export function heatMap({ point, leave, choose }) {
     heads.forEach((head, column) => head.style.setProperty("--w", (weights?.[column] ?? 0).toFixed(4)));
   }
 
-  /** Mark the rows whose weights are set. @param {boolean[]} held */
+  /** Mark rows that have been painted: their weights are given. @param {boolean[]} held */
   function hold(held) {
     rows.forEach((line, row) => line.classList.toggle("held", held[row]));
+    for (const cell of cells.filter((_, row) => held[row]).flat())
+      cell.setAttribute("aria-label", `${cell.getAttribute("aria-label")}, given`);
   }
 
   /** Mark the cell that is chosen, one of those drawn. @param {number} row @param {number} column */
@@ -123,7 +125,8 @@ export function heatMap({ point, leave, choose }) {
  * @param {number[]} size
  * @param {boolean} rtl
  */
-export function gridMove({ key, ctrlKey }, [row, column], [rows, columns], rtl) {
+export function gridMove({ key, ctrlKey, altKey, metaKey }, [row, column], [rows, columns], rtl) {
+  if (altKey || metaKey) return null; // the browser's keys
   const onward = rtl ? -1 : 1;
   const to = {
     ArrowUp: [row - 1, column],

@@ -104,6 +104,10 @@ export function linesPage(translate, pause, langs, most = Infinity) {
     if (!below.hidden) view.draw(model());
   }
 
-  window.addEventListener("resize", () => choose({}));
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (width !== window.innerWidth) choose({}); // a keyboard on the screen changes the height alone
+    width = window.innerWidth;
+  });
   return [labelled("Text to translate, a sentence on each line", source), target, state, spoken.node, below];
 }

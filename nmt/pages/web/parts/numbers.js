@@ -98,11 +98,6 @@ export function tokens(text) {
   return text.match(TOKEN) ?? [];
 }
 
-/** A text with U+FFFD for each half of a surrogate pair, which neither addresses nor servers take. @param {string} text */
-export function wellFormed(text) {
-  return text.replace(/\p{Surrogate}/gu, "\ufffd");
-}
-
 /**
  * The longest common subsequence of two lists, as pairs of places.
  *

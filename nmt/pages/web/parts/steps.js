@@ -1,7 +1,7 @@
 // The output word by word or piece by piece: the source lit by the attention of a step, and the candidates among which
 // its pieces were chosen.
 
-import { announcer, element } from "./dom.js";
+import { announcer, element, refill, setDisabled } from "./dom.js";
 import { gridMove } from "./heatmap.js";
 import { mean, wordText } from "./numbers.js";
 
@@ -25,7 +25,7 @@ export function stepView({ point, leave, choose }) {
   const entropy = element("p", { class: "entropy" });
   const candidates = element("div", {});
   const step = (/** @type {string} */ label, /** @type {string} */ arrow, /** @type {number} */ by) =>
-    element("button", { type: "button", "aria-label": label, on: { click: () => choose(at + by) } }, arrow);
+    element("button", { type: "button", "aria-label": label, on: { click: () => options[at + by] && choose(at + by) } }, arrow);
   const [previous, next] = [step("Previous step", "←", -1), step("Next step", "→", 1)];
   /** @type {HTMLElement[]} */
   let options = [];
@@ -57,7 +57,7 @@ export function stepView({ point, leave, choose }) {
           lang: langs.target,
           role: "option",
           tabindex: "-1",
-          class: model.firstOf[number] < (model.forced ?? 0) ? "forced" : null,
+          ...(model.firstOf[number] < (model.forced ?? 0) ? { class: "forced", "aria-description": "given" } : {}),
           on: { pointerenter: () => point(number), click: () => choose(number) },
         },
         shownPiece(text),
@@ -88,12 +88,17 @@ export function stepView({ point, leave, choose }) {
       element("span", { class: "count" }, String(shown + 1)),
       ` of ${options.length}`,
     );
-    previous.disabled = at <= 0;
-    next.disabled = at >= options.length - 1;
+    setDisabled(previous, at <= 0);
+    setDisabled(next, at >= options.length - 1);
     weights.replaceChildren(...weightsInWords(model, shown, column));
     if (shown === at) spoken.say(weights.textContent ?? "");
     entropy.replaceChildren(...entropyInWords(model, shown));
-    candidates.replaceChildren(...model.groups[shown].map((_, k) => candidatesOf(model, model.firstOf[shown] + k)));
+    const hadFocus = candidates.contains(document.activeElement);
+    refill(
+      candidates,
+      model.groups[shown].map((_, k) => candidatesOf(model, model.firstOf[shown] + k)),
+    );
+    if (hadFocus && document.activeElement === document.body) options[at]?.focus({ preventScroll: true });
   }
 
   const row = (/** @type {string} */ label, /** @type {HTMLElement} */ tokens) =>
