@@ -119,7 +119,7 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
     manifests = {run.label: read_json(RunDirectory(run.path).manifest) for each in runs.values() for run in each}
     begun = {label: manifest["started"] for label, manifest in manifests.items()}
     made_from = {**claim.model_dump(mode="json", exclude=WORDING), "begun": begun}
-    if before.items() >= made_from.items() and "sentence_error" in before:
+    if before.items() >= made_from.items():
         return None
     seeds = [run.seed for run in next(iter(runs.values()))]
     score = SCORES[claim.score]
@@ -154,14 +154,13 @@ class Measured(NamedTuple):
     claim: Claim
     updates: int
     scores: Sequence[Sequence[float]]
-    sentence_error: float | None
-    """None for runs that were scored without it."""
+    sentence_error: float
 
     @property
     def gain(self) -> Gain:
         """The gain of the first system."""
         first, second = self.scores
-        return gain(first, second, self.sentence_error or 0.0)
+        return gain(first, second, self.sentence_error)
 
     @property
     def verdict(self) -> str:
@@ -177,8 +176,9 @@ def all_claims() -> list[Measured]:
         updates = load_config(experiment.base).training.updates
         for name, claim in claims_of(experiment).items():
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
-            measured = {"updates": own.get("training.updates", updates), "scores": ()} | stored(name)
-            found.append(Measured(name, claim, measured["updates"], measured["scores"], measured.get("sentence_error")))
+            none = {"updates": own.get("training.updates", updates), "scores": (), "sentence_error": 0.0}
+            measured = none | stored(name)
+            found.append(Measured(name, claim, measured["updates"], measured["scores"], measured["sentence_error"]))
     return found
 
 
@@ -208,8 +208,7 @@ def cells(each: Measured) -> tuple[str, ...]:
             names[place] += "".join(f" (`{option}` {value:g})" for option, value in changes.items())
         mean, low, high = (f"{value:+.{score.decimals}f}" for value in each.gain)
         margin = f", margin {claim.margin:g}" if claim.margin != 1 else ""
-        interval = f"({low}, {high})" if each.sentence_error is None else f"[{low}, {high}]"
-        judged = f"{mean} {interval} {score.unit}{margin}: [{each.verdict}](figures/textbook/{each.name}.json)"
+        judged = f"{mean} [{low}, {high}] {score.unit}{margin}: [{each.verdict}](figures/textbook/{each.name}.json)"
     return claim.text, claim.source, ", ".join(names), f"{each.updates:,}", judged
 
 

@@ -100,8 +100,9 @@ export function beamView(branch, langs) {
     const alpha = reading.translator.config.decoding.length_penalty;
     const nodes = beamTree(reading.beam, alpha);
     const buttons = nodes.slice(1).map((node) => {
-      const piece = pieces[node.hypothesis.token];
       const best = node.lane === 0;
+      const written = node.hypothesis.ended ? [] : [pieces[node.hypothesis.token].replace(/^▁(?=.)/, "")];
+      const end = node.fate === "ends" ? [`■ ${decimal(score(node.hypothesis, alpha), 2)}`] : [];
       return element(
         "button",
         {
@@ -121,12 +122,7 @@ export function beamView(branch, langs) {
             pointerenter: () => describe(node),
           },
         },
-        element(
-          "bdi",
-          { lang: langs.target },
-          node.hypothesis.ended ? "" : piece.replace(/^▁(?=.)/, ""),
-          node.fate === "ends" ? ` ■ ${decimal(score(node.hypothesis, alpha), 2)}` : "",
-        ),
+        element("bdi", { lang: langs.target }, [...written, ...end].join(" ")),
         node.fate === "dies" ? element("span", { class: "dead", "aria-hidden": "true" }, "×") : null,
       );
     });
