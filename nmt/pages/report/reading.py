@@ -41,9 +41,8 @@ LEAST, DECIMALS = 0.001, 3
 """Least probability of a candidate after the first, and decimals of a probability."""
 MEAN, ONLY = "mean", "attention"
 """Names of the matrix that the network itself returns: the mean of several heads, or the only one."""
-RANGE, FAINT = 16.0, 192
-"""-ln of the weight at which the codes end, and the byte from which on only each eighth is used: the bytes of weights
-below 0.0001 compress better so."""
+RANGE = 16.0
+"""-ln of the weight at which the codes end."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +188,7 @@ def packed(weights: npt.NDArray[np.floating]) -> str:
     with np.errstate(divide="ignore"):
         energies = np.clip(-np.log(weights.astype(np.float64)), 0.0, RANGE)
     codes = np.rint(255 * np.sqrt(energies / RANGE)).astype(np.uint8)
-    return base64.b64encode(np.where(codes < FAINT, codes, codes | 7).tobytes()).decode("ascii")
+    return base64.b64encode(codes.tobytes()).decode("ascii")
 
 
 def grouped(pieces: Sequence[str], text: str, unit: Unit) -> tuple[Words, list[int]]:
