@@ -177,7 +177,7 @@ def all_claims() -> list[Measured]:
         for name, claim in claims_of(experiment).items():
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
             none = {"updates": own.get("training.updates", updates), "scores": (), "sentence_error": 0.0}
-            measured = none | stored(name)
+            measured = stored(name) or none
             found.append(Measured(name, claim, measured["updates"], measured["scores"], measured["sentence_error"]))
     return found
 

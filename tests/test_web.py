@@ -242,13 +242,14 @@ def test_translations_obey_the_rules_of_the_run(run: Path, beam: int, ngram: int
 def test_any_text_has_the_translation_of_the_run(run: Path, tmp_path: Path) -> None:
     export_web(run, tmp_path)
     odd = ["😀 oak 👩‍👩‍👧", "\ud83d oak \udc4d", "<b onclick=x>oak</b> & \0\x1f"]
-    lines = ["", " \t\u3000", "oak elm ash " * 400, *odd, f"{'  ' * 64 * 1000}oak"]
+    long = [f"{' ' * 63_997}oak", f"{' ' * 63_998}oak", f"😀{' ' * 63_996}oak"]  # 64,000 characters are read
+    lines = ["", " \t\u3000", "oak elm ash " * 400, *odd, *long]
     found = ask("translate", folder=str(tmp_path), lines=lines, beam=1)
     whole = [re.sub("[\ud800-\udfff]", "\ufffd", line) for line in lines]  # half of a pair, as every encoder writes it
-    with pytest.warns(NmtWarning, match="line [37]: too long"):
+    with pytest.warns(NmtWarning, match="line [38]: too long"):
         expected = Translator.load(run).translate(whole, beam_size=1)
     assert [each["pieces"] for each in found] == [each.pieces for each in expected]
-    assert [each["cut"] for each in found] == [False, False, True, False, False, False, True]
+    assert [each["cut"] for each in found] == [False, False, True, False, False, False, False, True, False]
 
 
 def test_weights_and_the_beginning_may_be_given(run: Path, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_every_system_translates_while_somebody_types(page: Page, live: Path, tr
         assert "Not in this page. this one is made up" in shown[HEADS]
         assert not page.all(f"{PANEL} textarea ~ b, .translation b")
     box.send_keys(Keys.CONTROL + "a", Keys.DELETE)
+    page.until("return location.hash.includes('translate=%20')")  # without a text, the address would mean the example
     page.until(f"return document.querySelector('{PANEL} > .notice').textContent === 'Type a sentence.'")
 
 

@@ -135,9 +135,9 @@ export function beamView(branch, langs) {
     const hadFocus = tree.contains(document.activeElement);
     tree.replaceChildren(lines(nodes, columns, lanes), ...buttons);
     if (buttons.length) buttons[0].tabIndex = 0;
-    if (hadFocus) buttons[0]?.focus({ preventScroll: true });
     tree.onkeydown = (event) => move(event, nodes.slice(1), buttons);
     describe(nodes.filter(({ lane }) => lane === 0).at(-1));
+    if (hadFocus) buttons[0]?.focus({ preventScroll: true });
 
     /** A hypothesis in words. @param {BeamNode} node */
     function inWords(node) {

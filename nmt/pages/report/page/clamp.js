@@ -1,6 +1,6 @@
 // The weights of a live translation: a heat map whose cells can be given a weight.
 
-import { element, figure, slider } from "../../web/parts/dom.js";
+import { element, figure, setDisabled, slider } from "../../web/parts/dom.js";
 import { heatMap } from "../../web/parts/heatmap.js";
 import { columnsOf } from "../../web/parts/model.js";
 import { formatClamps, withWeight } from "./changes.js";
@@ -27,7 +27,6 @@ export function weightsView(go) {
     element("button", { type: "button", on: { click } }, label);
   const even = button("Even out the step", () => setRows((row) => row.map(() => 1 / row.length)));
   const release = button("The network’s own", () => {
-    weight.control.focus(); // the button will be disabled, and would lose the focus
     held.cell = "";
     setRows(() => null);
   });
@@ -96,7 +95,7 @@ export function weightsView(go) {
       );
       if (document.activeElement !== weight.control || !held.cell) weight.set(row[column]);
       heat.pick(next.step, column);
-      release.disabled = !placesOf(next).some((each) => next.held?.has(each));
+      setDisabled(release, !placesOf(next).some((each) => next.held?.has(each)));
     },
     /** @param {Model} next @param {number} step */
     light(next, step) {

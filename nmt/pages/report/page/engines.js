@@ -25,7 +25,9 @@ const PATIENCE = 3;
 
 /** Unpack a part of the page: bytes, compressed by gzip, in base64. @param {string} id */
 export function unpacked(id) {
-  const bytes = Uint8Array.from(atob(byId(id).textContent ?? ""), (each) => each.charCodeAt(0));
+  const text = atob(byId(id).textContent ?? "");
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i); // Uint8Array.from takes eight times as long
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
 

@@ -79,7 +79,8 @@ export function filmPanel(report, go) {
   }
 
   /** @param {KeyboardEvent} event */
-  function onKey({ key }) {
+  function onKey({ key, altKey, metaKey }) {
+    if (altKey || metaKey) return; // the browser's keys
     if (key === "ArrowLeft" || key === "ArrowRight") show(place + (key === "ArrowLeft" ? -1 : 1));
   }
 

@@ -217,6 +217,7 @@ export function livePanel(report, go) {
     );
     problem.textContent = blank ? "Type a sentence." : (found?.problem ?? cutNote(found?.reading));
     spoken.say(problem.textContent, " ", plainText(found?.reading?.text ?? "", report.langs.target));
+    showBeginning(request.wanted.prefix);
     if (blank) refill(changes, []);
     else showChanges(request); // also those that are the reason of a problem
     below.hidden = blank || Boolean(found?.problem) || !live.length;
@@ -239,6 +240,14 @@ export function livePanel(report, go) {
     if (lookedAt() === "states") views.states.draw(model, found.reading);
   }
 
+  /** Write a beginning that does not come from the field itself. @param {string[]} given */
+  function showBeginning(given) {
+    if (begun === given.join(" ")) return;
+    begun = given.join(" ");
+    const pieces = given.filter((piece) => piece !== "</s>");
+    begin.value = pieces.join("").replaceAll("▁", " ").trim();
+  }
+
   /** @param {LiveReading} reading @param {LiveRequest} request */
   function drawReading(reading, request) {
     const { source_rtl: sourceRtl, target_unit: targetUnit } = report.languages;
@@ -259,15 +268,6 @@ export function livePanel(report, go) {
       if (model.weights) views.weights.draw(model);
       drawn = key;
       pointed = undefined;
-    }
-    const given = request.wanted.prefix;
-    if (begun !== given.join(" ")) {
-      begun = given.join(" ");
-      begin.value = given
-        .filter((piece) => piece !== "</s>")
-        .map((piece) => piece.replaceAll("▁", " "))
-        .join("")
-        .trim();
     }
     views.weights.show(model, state.cell);
     light(pointed);

@@ -32,15 +32,20 @@ function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children)
 }
 
 /**
- * Give a node other children. Equal ones stay: the click on what is pressed meanwhile arrives, and the focus is kept.
+ * Give a node other children. Equal ones stay, so that the click on what is pressed meanwhile arrives. The focus stays at
+ * its place.
  *
  * @param {HTMLElement} node
  * @param {HTMLElement[]} children
  */
 export function refill(node, children) {
   const before = [...node.children];
+  const at = before.findIndex((child) => child.contains(document.activeElement));
   if (before.length !== children.length) node.replaceChildren(...children);
   else children.forEach((child, k) => child.isEqualNode(before[k]) || before[k].replaceWith(child));
+  if (at < 0 || node.contains(document.activeElement)) return;
+  const next = /** @type {HTMLElement | null | undefined} */ (node.children[at]?.querySelector("a, button"));
+  next?.focus({ preventScroll: true });
 }
 
 /** Say that a button does nothing now. The attribute `disabled` would take its focus away. @param {HTMLElement} button @param {boolean} disabled */

@@ -93,12 +93,10 @@ export function stepView({ point, leave, choose }) {
     weights.replaceChildren(...weightsInWords(model, shown, column));
     if (shown === at) spoken.say(weights.textContent ?? "");
     entropy.replaceChildren(...entropyInWords(model, shown));
-    const hadFocus = candidates.contains(document.activeElement);
     refill(
       candidates,
       model.groups[shown].map((_, k) => candidatesOf(model, model.firstOf[shown] + k)),
     );
-    if (hadFocus && document.activeElement === document.body) options[at]?.focus({ preventScroll: true });
   }
 
   const row = (/** @type {string} */ label, /** @type {HTMLElement} */ tokens) =>
