@@ -143,7 +143,7 @@ def test_the_page_by_keyboard_alone(page: Page) -> None:
     assert press(Keys.TAB, Keys.TAB, Keys.TAB) == "words"
     assert press(Keys.TAB) == "ONE" and read() == "ONE attends to one 1.00"
     assert press(Keys.ARROW_RIGHT) == "TWO" and read() == "TWO attends to two 1.00"
-    assert press(Keys.HOME) == "ONE" and press(Keys.TAB) == "Next step" and press(Keys.TAB) == "1.00"
+    assert press(Keys.HOME) == "ONE" and press(Keys.TAB) == "Previous step" and press(Keys.TAB, Keys.TAB) == "1.00"
     assert press(Keys.ARROW_LEFT) == press(Keys.ARROW_UP) == "1.00"  # the heads of rows and columns are no cells
     assert press(Keys.ARROW_RIGHT) == "0.00" and read() == "ONE attends to two 0.00, one 1.00"
     assert press(Keys.ARROW_DOWN) == "1.00" and read() == "TWO attends to two 1.00"
