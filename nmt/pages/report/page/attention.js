@@ -1,6 +1,6 @@
 // The explorer: one sentence under one system, its attention as heat map and links, and its output step by step.
 
-import { decimal, dropDown, element, plainText, slider, unitSwitch } from "../../web/parts/dom.js";
+import { decimal, dropDown, element, plainText, refill, slider, unitSwitch } from "../../web/parts/dom.js";
 import { modelOf, stepIn } from "../../web/parts/model.js";
 import { commonPlaces, marked, wordText } from "../../web/parts/numbers.js";
 import { translationView } from "../../web/parts/view.js";
@@ -75,10 +75,7 @@ export function attentionPanel(report, go) {
     controls.unit.node.hidden = !model.weights;
     controls.sharpness.node.hidden = !model.weights || model.hard;
     view.draw(model, hasGold ? ` ${goldInWords(sentence.systems[system].gold.length, model.links.length)}` : "");
-    const hadFocus = translations.contains(document.activeElement);
-    translations.replaceChildren(...translationsOf(report, sentence, system));
-    const current = /** @type {HTMLElement | null} */ (translations.querySelector("[aria-current] a"));
-    if (hadFocus) current?.focus({ preventScroll: true });
+    refill(translations, translationsOf(report, sentence, system));
   }
 
   return { body, update };
