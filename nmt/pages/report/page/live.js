@@ -220,7 +220,7 @@ export function livePanel(report, go) {
     showBeginning(request.wanted.prefix);
     if (blank) refill(changes, []);
     else showChanges(request); // also those that are the reason of a problem
-    below.hidden = blank || Boolean(found?.problem) || !live.length;
+    below.hidden = blank || Boolean(found?.problem) || !(found?.reading || model); // nothing to show before an answer
     if (below.hidden) return;
     const isOther = read !== request.text || model?.system !== request.system;
     below.inert = !found?.reading && isOther; // what is shown is no change of this sentence
