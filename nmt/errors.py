@@ -36,11 +36,7 @@ class DataError(NmtError):
 
 
 class FileError(NmtError):
-    """A file that is missing, damaged, of the wrong kind or not to be trusted."""
-
-
-class CheckpointError(FileError):
-    """A run directory that cannot be used or written."""
+    """A file, for example of a run, that is missing, damaged, of the wrong kind, not to be trusted or not writable."""
 
 
 class ProcessError(NmtError):

@@ -10,7 +10,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from nmt.data.corpus import Pair
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.runs.log import SENTENCES, Filmed, add_frame, read_film
@@ -84,7 +84,7 @@ def test_frames_are_cut_and_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert updates()[0] == 10 and ratios[:-1].min() >= 2 and ratios.max() < 4, "early frames are denser"
     add_frame(path, 210, frame(sentence=Filmed("b", "A", ["▁b", "</s>", "x"], ["▁A", "</s>"])))
     assert updates() == [210], "another film begins"
-    with pytest.raises(CheckpointError, match=r"film\.safetensors: cannot be written"):
+    with pytest.raises(FileError, match=r"film\.safetensors: cannot be written"):
         add_frame(tmp_path / "no" / "film.safetensors", 1, frame())
 
 

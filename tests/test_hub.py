@@ -12,7 +12,7 @@ import yaml
 from nmt.cli.export import main as export
 from nmt.cli.translate import main as translate
 from nmt.config import Config
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.files import run_name
 from nmt.runs.hub import local
 from nmt.translation.translator import Translator
@@ -62,7 +62,7 @@ def test_a_run_of_the_hub_translates_as_here_and_its_card_has_its_scores(
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x00")
     assert export(["--hub", run["output"], str(other)]) == 2 and not other.exists()
     assert not (hub / "samples.jsonl").exists() and not (hub / "checkpoints/last").exists()
-    with pytest.raises(CheckpointError, match=r"^hf:owner/other: cannot be downloaded: no owner/other; must be"):
+    with pytest.raises(FileError, match=r"^hf:owner/other: cannot be downloaded: no owner/other; must be"):
         Translator.load("hf:owner/other")
     capfd.readouterr()
     assert translate(["--model", "hf:owner/other"]) == 2

@@ -16,7 +16,7 @@ from nmt.data.corpus import Pair
 from nmt.data.dataset import prepare
 from nmt.data.protection import PLACEHOLDERS, STRAY, Protection
 from nmt.data.tokenizer import MARK, learn
-from nmt.errors import CheckpointError, ConfigError, DataError, NmtWarning
+from nmt.errors import ConfigError, DataError, FileError, NmtWarning
 from nmt.pages.serving.batches import Request, translating
 from nmt.search.greedy import Sampling
 from nmt.translation.forced import force
@@ -173,5 +173,5 @@ def test_a_run_is_loaded_with_its_pieces_only_and_not_exported(tmp_path: Path, r
         said = refused(export, f"--{kind}", run, tmp_path / "model")
         assert "data.protect: " in said and "does not hide spans; train a run without it" in said
     TOKENIZERS.save(runs[0] / "tokenizer")
-    with pytest.raises(CheckpointError, match=r"^data.protect: the source tokenizer has no pieces"):
+    with pytest.raises(FileError, match=r"^data.protect: the source tokenizer has no pieces"):
         Translator.load(runs[0], "cpu")

@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import save_file
 
 from nmt.config import Config
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.files import read_json
 from nmt.runs.checkpoints import load_tensors
 from nmt.runs.directory import RunDirectory
@@ -141,7 +141,7 @@ def test_only_what_is_missing_or_differs_is_made_again(folder: Path, monkeypatch
     assert [line["split"] for line in metrics(run.path)[-2:]] == ["average", "test"]
     train(finished, resume=True)
     (run.folder("best") / "model.safetensors").write_bytes(b"damaged")
-    assert any("training continues without it" in line for line in train(finished, resume=True))
+    assert any("it is not used" in line for line in train(finished, resume=True))
     assert run.test_scores.read_text() == scores
 
 
@@ -205,7 +205,7 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(copied: tuple[Config,
     size = (run.checkpoints / kept[0] / "model.safetensors").stat().st_size
     [line] = [line for line in said if "continues without it" in line]
     assert line.startswith(f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file (")
-    assert line.endswith(f"; it has {size - 1:,} bytes); training continues without it")
+    assert line.endswith(f"; it has {size - 1:,} bytes); it is not used")
     assert differences(run.path, six) == []
 
 
@@ -215,7 +215,7 @@ def test_a_state_or_a_manifest_that_does_not_fit_is_named(copied: tuple[Config, 
     save_file({name: tensor for name, tensor in load_tensors(file).items() if name != "random.cpu"}, file)
     reseal(file.parent)
     problem = f"{file}: no state of the random generators ('random.cpu')"
-    assert problems_of(CheckpointError, train, damaged, resume=True) == [problem]
+    assert problems_of(FileError, train, damaged, resume=True) == [problem]
     run.manifest.write_text("[]")
     problem = f"{run.manifest}: not the manifest of a run"
-    assert problems_of(CheckpointError, train, damaged, resume=True) == [problem]
+    assert problems_of(FileError, train, damaged, resume=True) == [problem]

@@ -51,16 +51,15 @@ def evaluate(
     """
     if (model is None) is (hypotheses is None):
         raise ConfigError("--model, --hypotheses: exactly one of the two is required")
-    if calibrate and model is None:
-        raise ConfigError("--calibrate: has no effect with --hypotheses; probabilities come from --model")
+    for flag, given in {"--calibrate": calibrate, "--gold": gold}.items():
+        if given and model is None:
+            raise ConfigError(f"{flag}: has no effect with --hypotheses; it measures the run of --model")
     from nmt.experiments import evaluation  # noqa: PLC0415  (slow to import)
 
     system = model or hypotheses or ""
     systems = evaluation.Systems([(run_name(system), system)], source, reference, (), device, precision, decoding, say)
     links = None
-    if gold is not None:
-        if model is None:
-            raise ConfigError("--gold: has no effect with --hypotheses; attention comes from --model")
+    if model is not None and gold is not None:
         require_attention([model], {"--gold": gold})
         links = read_gold(source, reference, gold, first=gold_first)
     scoring = systems.scoring(bins, bleu_tokenizer)

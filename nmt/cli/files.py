@@ -12,7 +12,7 @@ from nmt.config import Config, load_run_config
 from nmt.config.loading import is_run
 from nmt.config.schema import Section
 from nmt.data.corpus import decode_lines, read_lines, require_readable, unreadable
-from nmt.errors import CheckpointError, ConfigError, DataError, noted, of_key, tried
+from nmt.errors import ConfigError, DataError, FileError, noted, of_key, tried
 from nmt.files import why_unwritable, writing
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def require_run(path: str) -> None:
     load_run_config(path)
     checkpoints = Path(path, "checkpoints")
     if not any("best" in each.name for each in checkpoints.glob("*")):
-        raise CheckpointError(f"{checkpoints / 'best'}: missing; a run has it after its first validation")
+        raise FileError(f"{checkpoints / 'best'}: missing; a run has it after its first validation")
 
 
 def require_system(path: str) -> None:

@@ -11,7 +11,7 @@ from nmt.cli.files import look_at_corpora
 from nmt.cli.options import InputFile, Overrides, Value
 from nmt.cli.terminal import StopRequest, say
 from nmt.config import Config, load_config, load_run_config
-from nmt.errors import CheckpointError, ConfigError, Stopped
+from nmt.errors import ConfigError, FileError, Stopped
 from nmt.files import printable
 from nmt.messages import Result
 from nmt.runs.directory import run_directory
@@ -74,12 +74,12 @@ main = Command(train)
 
 
 def configuration(file: str | None, overrides: Sequence[str], output: str | None, *, resume: bool) -> Config:
-    """Load a configuration, or that of the run to resume. Raises ConfigError, CheckpointError."""
+    """Load a configuration, or that of the run to resume. Raises ConfigError, FileError."""
     if file is not None:
         config = load_config(file, overrides)
     elif resume and output:
         if not Path(output).exists():
-            raise CheckpointError(f"{output}: there is no run to resume; start one with --config FILE")
+            raise FileError(f"{output}: there is no run to resume; start one with --config FILE")
         config = load_run_config(output, overrides)
     else:
         raise ConfigError("--config is missing: give a configuration, or continue a run with --resume --output RUN")

@@ -20,7 +20,7 @@ from yaml.reader import ReaderError
 
 from nmt.config.problems import explain, show
 from nmt.config.schema import Config, Problem
-from nmt.errors import CheckpointError, ConfigError, noted, tried
+from nmt.errors import ConfigError, FileError, noted, tried
 from nmt.files import refuse_links_outside, require_regular_file
 
 MOST_RUNS = 6
@@ -60,17 +60,17 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 def load_run_config(run: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration of a run directory, which may come from a stranger, as :func:`load_config` does.
 
-    Raises CheckpointError without a run directory, FileError for a pipe, a device or a link out of it.
+    Raises FileError without a run directory, and for a pipe, a device or a link out of it.
     """
     path = Path(run) / "config.yaml"
     if not path.exists():
         near = *Path(run).parents, *sorted(Path(run).glob("*")), *sorted(Path(run).glob("*/*"))
         if runs := [str(each) for each in near if is_run(each)]:
-            raise CheckpointError(f"{run}: not a run directory; must be {' or '.join(runs[:MOST_RUNS])}")
+            raise FileError(f"{run}: not a run directory; must be {' or '.join(runs[:MOST_RUNS])}")
         if Path(run).is_dir():
-            raise CheckpointError(f"{path}: missing; {run} is not a run directory of nmt-train")
+            raise FileError(f"{path}: missing; {run} is not a run directory of nmt-train")
         found = "is a file, not a" if Path(run).exists() else "no such"
-        raise CheckpointError(f"{run}: {found} run directory{tried(run)}; nmt-train makes one")
+        raise FileError(f"{run}: {found} run directory{tried(run)}; nmt-train makes one")
     refuse_links_outside(Path(run), [path])
     require_regular_file(path, LARGEST_YAML)
     return load_config(path, overrides)

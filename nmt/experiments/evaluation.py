@@ -64,7 +64,7 @@ class Systems:
     device, the precision, and ``changes``, options of the search that differ from their own.
 
     Raises ConfigError for hypotheses without a run, and for options of the search where no run translates; DataError
-    for wrong texts, CheckpointError for an unusable run.
+    for wrong texts, FileError for an unusable run.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ def evaluate(
         precision: ``fp32``, ``bf16`` or ``int8``.
         changes: options of the search that differ from the run's, as for :meth:`Translator.translate`.
 
-    Returns scores from 0 to 100. Raises DataError for texts of different length, CheckpointError for an unusable run,
+    Returns scores from 0 to 100. Raises DataError for texts of different length, FileError for an unusable run,
     ConfigError for options.
     """
     name = run_name(system) if isinstance(system, str | os.PathLike) else "translations"

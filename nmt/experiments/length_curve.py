@@ -107,7 +107,7 @@ def length_curve(
     >>> [path.name for path in curve.write("curve")]
     ['curve.png', 'curve.svg', 'curve.json', 'curve.csv']
 
-    ``print(curve)`` shows the tables that the command prints; a notebook shows the figure.
+    ``print(curve)`` shows the tables that the command prints; a notebook shows ``curve.figure()``.
 
     Args:
         systems: by name, each as for :func:`evaluate`. In a list of pairs the same name again is another seed of the

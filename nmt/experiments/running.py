@@ -73,7 +73,8 @@ def run_experiment(
         with stop_request as check_stop:
             train({label: (*unfinished[label], "--dry-run") for label in first.values()}, check_stop)
         trained, tests = f"{len(unfinished)} of {len(plan.runs)} runs would be trained", ", ".join(plan.tests)
-        say(f"dry run: {trained}; all would translate {tests}; figures and tables would go to {plan.output}")
+        drawn = f"; figures and tables would go to {plan.output}" if draw else ""
+        say(f"dry run: {trained}; all would translate {tests}{drawn}")
         return ""
     said = prepare_all(plan, unfinished, say)
     unfinished = with_precision(plan, unfinished, say)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
-from nmt.errors import CheckpointError, FileError, NmtError
+from nmt.errors import FileError, NmtError
 from nmt.files import (
     CHECKSUMS,
     LARGEST_JSON,
@@ -52,7 +52,7 @@ class Checkpoints:
         """Write a checkpoint beside its predecessor and then replace that; the predecessor of ``last`` becomes
         ``previous``. It has weights, checksums and, for training to continue, moments and counters.
 
-        Raises CheckpointError if it cannot be written; its predecessor is then intact.
+        Raises FileError if it cannot be written; its predecessor is then intact.
         """
         folder = self.checkpoints / name
         aside, before = folder.with_name(f".{name}.new"), self._before(name)
@@ -79,7 +79,7 @@ class Checkpoints:
             if name != "last":
                 shutil.rmtree(before, ignore_errors=True)
         except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{folder}: cannot be written: {error}") from None
+            raise FileError(f"{folder}: cannot be written: {error}") from None
 
     def has(self, name: str) -> bool:
         """Whether a checkpoint exists."""
@@ -87,7 +87,7 @@ class Checkpoints:
 
     def resumable(self, say: Callable[[str], None]) -> str:
         """The newest checkpoint from which training can resume: ``last``, or ``previous`` with a message if ``last`` is
-        damaged. Raises CheckpointError if there is none."""
+        damaged. Raises FileError if there is none."""
         problems: list[str] = []
         for name in ("last", "previous"):
             seal = self.checkpoints / name / CHECKSUMS
@@ -103,7 +103,7 @@ class Checkpoints:
             for problem in problems:
                 say(f"{problem}; resuming from {self.checkpoints / name}, which is older")
             return name
-        raise CheckpointError(*problems, "restore one of them, or start again with --overwrite")
+        raise FileError(*problems, "restore one of them, or start again with --overwrite")
 
     def fall_back(self) -> None:
         """Replace ``last``, damaged or missing, by ``previous``, which the next save would otherwise delete."""
@@ -122,11 +122,11 @@ class Checkpoints:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def weights(self, name: str) -> "dict[str, Tensor]":
-        """The weights of a checkpoint, on the CPU. Raises CheckpointError."""
+        """The weights of a checkpoint, on the CPU. Raises FileError."""
         return self.whole(name, lambda: load_tensors(self._verified(name, "model.safetensors")))
 
     def training(self, name: str) -> TrainingCheckpoint:
-        """The state from which training resumes. Raises CheckpointError."""
+        """The state from which training resumes. Raises FileError."""
 
         def read() -> TrainingCheckpoint:
             tensors, state = (self._verified(name, file) for file in ("training.safetensors", "training.json"))
@@ -135,13 +135,13 @@ class Checkpoints:
         return self.whole(name, read)
 
     def parameters(self, name: str) -> int:
-        """The number of parameters of a checkpoint, all in fp32. Raises CheckpointError."""
+        """The number of parameters of a checkpoint, all in fp32. Raises FileError."""
         return self.whole(name, lambda: inspect(self.folder(name) / "model.safetensors")[0] // 4)
 
     def whole(self, name: str, read: Callable[[], Item]) -> Item:
         """Read files of one checkpoint, and again if training has replaced it meanwhile: no reading mixes two.
 
-        Raises what ``read`` raises, and CheckpointError if the checkpoint is replaced each time.
+        Raises what ``read`` raises, and FileError if the checkpoint is replaced each time.
         """
         for _ in range(TRIES):
             before = fingerprint(self.folder(name))
@@ -153,7 +153,7 @@ class Checkpoints:
             else:
                 if fingerprint(self.folder(name)) == before:
                     return found
-        raise CheckpointError(f"{self.folder(name)}: changed while loading; wait until training has finished")
+        raise FileError(f"{self.folder(name)}: changed while loading; wait until training has finished")
 
     def folder(self, name: str) -> Path:
         """The directory of a checkpoint; after a crash between the two renames of :meth:`save`, its predecessor's."""
@@ -161,7 +161,7 @@ class Checkpoints:
         return before if before.exists() and not folder.exists() else folder
 
     def _verified(self, name: str, file: str) -> Path:
-        """A file of a checkpoint, compared with its checksum if there is one. Raises CheckpointError."""
+        """A file of a checkpoint, compared with its checksum if there is one. Raises FileError."""
         path = self.folder(name) / file
         sums = path.with_name(CHECKSUMS)
         refuse_links_outside(self.path, [path, sums])
@@ -172,7 +172,7 @@ class Checkpoints:
         if sums.exists():
             expected = read_json(sums)
             if not isinstance(expected, dict) or expected.get(file) != digest(path):
-                raise CheckpointError(f"{path}: damaged: it does not match its checksum in {CHECKSUMS}")
+                raise FileError(f"{path}: damaged: it does not match its checksum in {CHECKSUMS}")
         return path
 
     def _before(self, name: str) -> Path:
@@ -187,7 +187,7 @@ LARGEST_HEADER = 1 << 20
 
 
 def inspect(path: Path) -> tuple[int, Mapping[str, str]]:
-    """Read the header of a safetensors file; return the bytes of all tensors, and its metadata. Raises CheckpointError
+    """Read the header of a safetensors file; return the bytes of all tensors, and its metadata. Raises FileError
     if the file is malformed, or shorter or longer than the header says."""
     require_regular_file(path, sys.maxsize)
     size = path.stat().st_size
@@ -195,15 +195,15 @@ def inspect(path: Path) -> tuple[int, Mapping[str, str]]:
         with path.open("rb") as file:
             header = int.from_bytes(file.read(8), "little")
         if header > LARGEST_HEADER:
-            raise CheckpointError(f"{path}: not a safetensors file of weights: a header of {header:,} bytes")
+            raise FileError(f"{path}: not a safetensors file of weights: a header of {header:,} bytes")
         with safe_open(path, framework="np") as opened:  # "pt" accepts no path that is not UTF-8
             return size - 8 - header, opened.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: not a whole safetensors file ({error}; it has {size:,} bytes)") from None
+        raise FileError(f"{path}: not a whole safetensors file ({error}; it has {size:,} bytes)") from None
 
 
 def load_weights(model: "nn.Module", weights: "dict[str, Tensor]", where: str) -> None:
-    """Move weights into a model, out of ``weights``: none is in memory twice. Raises CheckpointError that lists every
+    """Move weights into a model, out of ``weights``: none is in memory twice. Raises FileError that lists every
     tensor that is missing, superfluous, of another shape or not of floats."""
     own = unshared(model.state_dict())
     problems = [f"{where}: tensor {name} is missing" for name in own.keys() - weights.keys()]
@@ -215,7 +215,7 @@ def load_weights(model: "nn.Module", weights: "dict[str, Tensor]", where: str) -
         if not kind.is_floating_point:
             problems.append(f"{where}: tensor {name} holds {kind}, not floating-point numbers")
     if problems:
-        raise CheckpointError(*sorted(problems)[:50])  # weights with more belong to something else
+        raise FileError(*sorted(problems)[:50])  # weights with more belong to something else
     places = model.state_dict()
     for name in own:  # tied tensors are in the file once
         places[name].copy_(weights.pop(name))
@@ -243,7 +243,7 @@ def average(weights: "Iterable[Mapping[str, Tensor]]") -> "dict[str, Tensor]":
 
 
 def load_tensors(path: Path) -> "dict[str, Tensor]":
-    """Load a safetensors file. Raises CheckpointError if the file is missing or malformed."""
+    """Load a safetensors file. Raises FileError if the file is missing or malformed."""
     try:
         with safe_open(path, framework="pt") as file:
             names = list(file.keys())
@@ -253,7 +253,7 @@ def load_tensors(path: Path) -> "dict[str, Tensor]":
                 tensors[name] = file.get_tensor(name).clone()  # a mapped file keeps its disk space when it is deleted
         return tensors
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: not a whole safetensors file ({error})") from None
+        raise FileError(f"{path}: not a whole safetensors file ({error})") from None
 
 
 def save_tensors(tensors: "Mapping[str, Tensor]", path: Path) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt.config import Config, dump_config, load_run_config
-from nmt.errors import CheckpointError, ConfigError, of_key
+from nmt.errors import ConfigError, FileError, of_key
 from nmt.files import lock, read_json, refuse_links_outside, sync, why_unwritable, write_json, write_text
 from nmt.messages import Say
 from nmt.runs.checkpoints import Checkpoints
@@ -127,8 +127,9 @@ INSTEAD = "choose another output, or replace the run with --overwrite"
 
 
 def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirectory:
-    """The run directory of a configuration. Raises ConfigError if there is none, if it must not be used, or if it was
-    begun otherwise; and the errors of ``start_from``, all before the slow preparation."""
+    """The run directory of a configuration. Raises ConfigError if none is named, if it must not be used, or if it was
+    begun otherwise; FileError if there is none to resume; and the errors of ``start_from``: all before the slow
+    preparation."""
     if not config.output:
         raise ConfigError("output: no run directory is named; give --output RUN, or output: in the configuration")
     run = RunDirectory(config.output)
@@ -145,9 +146,9 @@ def run_directory(config: Config, *, resume: bool, overwrite: bool) -> RunDirect
         with run.locked(lambda _: None):  # do not suggest to replace a run that is in training
             raise existing_run_error(run)
     if resume and not run.exists:
-        raise CheckpointError(f"{run.path}: there is no run to resume; start it without --resume")
+        raise FileError(f"{run.path}: there is no run to resume; start it without --resume")
     if resume and not run.has("last"):
-        raise CheckpointError(f"{run.checkpoints / 'last'}: missing, nothing to resume from; {INSTEAD}")
+        raise FileError(f"{run.checkpoints / 'last'}: missing, nothing to resume from; {INSTEAD}")
     if resume:
         refuse_other_config(run, config)
     else:
@@ -247,7 +248,7 @@ def refuse_other_config(
 
 def refuse_other_parts(config: Config) -> None:
     """Raise the error of a run in ``training.start_from`` that is missing, or whose tokenizer or network differs in
-    more than attention and dropout: ConfigError, CheckpointError."""
+    more than attention and dropout: ConfigError, FileError."""
     if (path := config.training.start_from) is None:
         return
     with of_key("training.start_from"):
@@ -266,7 +267,7 @@ def read_manifest(run: RunDirectory) -> dict[str, Any]:
     manifest = read_json(run.manifest)
     kinds = {"config": dict, "changes": list}
     if not isinstance(manifest, dict) or any(not isinstance(manifest.get(key), kind) for key, kind in kinds.items()):
-        raise CheckpointError(f"{run.manifest}: not the manifest of a run")
+        raise FileError(f"{run.manifest}: not the manifest of a run")
     return manifest
 
 

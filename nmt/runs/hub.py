@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from nmt.config import Config, load_run_config
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.files import read_json, run_name, write_text
 from nmt.runs.directory import RunDirectory, read_manifest
 
@@ -21,7 +21,7 @@ FILES = ("config.yaml", "manifest.json", "data_report.json", "confidence.json", 
 
 def local(run: str) -> str:
     """Return the directory of a run; ``hf:OWNER/NAME`` or ``hf:OWNER/NAME@REVISION`` is downloaded into the cache.
-    Raises CheckpointError if that fails, DataError without a cache."""
+    Raises FileError if that fails, DataError without a cache."""
     if not run.startswith(PREFIX):
         return run
     from huggingface_hub import snapshot_download  # noqa: PLC0415  (slow to import)
@@ -35,14 +35,14 @@ def local(run: str) -> str:
         snapshot_download(name, revision=revision or None, local_dir=folder, allow_patterns=patterns)
     except Exception as error:  # the hub's library lets errors of httpx through
         found = str(error).strip().partition("\n")[0] or repr(error)
-        raise CheckpointError(f"{run}: cannot be downloaded: {found}; must be hf:OWNER/NAME of a public run") from None
+        raise FileError(f"{run}: cannot be downloaded: {found}; must be hf:OWNER/NAME of a public run") from None
     return str(folder)
 
 
 def export_hub(path: str, output: Path) -> None:
     """Write what translation needs of a run, and README.md, a model card (Mitchell et al. 2019) of the run.
 
-    Raises CheckpointError or FileError for a run that cannot be used, before anything is written.
+    Raises FileError for a run that cannot be used, before anything is written.
     """
     run = RunDirectory(path)
     run.refuse_links()

@@ -9,7 +9,7 @@ import torch
 from nmt import fast
 from nmt.config import Config, load_run_config
 from nmt.data.tokenizer import Tokenizers
-from nmt.errors import CheckpointError, ConfigError, NmtError, of_key
+from nmt.errors import ConfigError, FileError, NmtError, of_key
 from nmt.files import digest, read_json
 from nmt.messages import Caution, Say, aligned
 from nmt.model import Network, Seq2Seq
@@ -35,18 +35,18 @@ class LoadedRun:
 
 def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -> LoadedRun:
     """Load the model of a run directory, which may be untrusted: nothing in it is executed, no file outside it opened.
-    Raises CheckpointError naming the file that is missing, does not fit or cannot be trusted."""
+    Raises FileError naming the file that is missing, does not fit or cannot be trusted."""
     run = RunDirectory(path)
     run.refuse_links()
     try:
         config = load_run_config(run.path)
         tokenizers = Tokenizers.load(run.tokenizer).used_as(config)
     except NmtError as error:
-        raise CheckpointError(*error.problems) from None
+        raise FileError(*error.problems) from None
     manifest = read_json(run.manifest) if run.manifest.exists() else {}
     known = manifest.get("tokenizer_sha256") if isinstance(manifest, dict) else None
     if known is not None and known != tokenizers.sha256:
-        raise CheckpointError(f"{run.tokenizer}: damaged, or of another run: {run.manifest} has other checksums")
+        raise FileError(f"{run.tokenizer}: damaged, or of another run: {run.manifest} has other checksums")
     run.whole(checkpoint, lambda: _refuse_other_size(run, checkpoint, config, tokenizers.sizes))
     weights = run.weights(checkpoint)
     model = uninitialized_model(config.model, *tokenizers.sizes)
@@ -55,28 +55,28 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     # sums, because isfinite() of every number would take memory
     wrong = [name for name, tensor in unshared(model.state_dict()).items() if not tensor.sum().isfinite()]
     if wrong:
-        raise CheckpointError(*(f"{where}: tensor {name} holds values that are not finite" for name in wrong))
+        raise FileError(*(f"{where}: tensor {name} holds values that are not finite" for name in wrong))
     return LoadedRun(run, config, tokenizers, model.to(device).eval())
 
 
 def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes: tuple[int, int]) -> None:
-    """Raise CheckpointError for a network and weights of very different sizes, before either takes time or memory."""
+    """Raise FileError for a network and weights of very different sizes, before either takes time or memory."""
     if checkpoint == "best" and not run.has("best"):
-        raise CheckpointError(f"{run.checkpoints / 'best'}: missing; a run has it after its first validation")
+        raise FileError(f"{run.checkpoints / 'best'}: missing; a run has it after its first validation")
     weights = run.folder(checkpoint) / "model.safetensors"
     with torch.device("meta"):  # only sizes
         parameters = uninitialized_model(config.model, *sizes).parameters()
         described = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
     found, _ = inspect(weights)
     if found > 2 * described or described > 2 * found:
-        raise CheckpointError(f"{run.config}: describes a network of {described:,} bytes; {weights} holds {found:,}")
+        raise FileError(f"{run.config}: describes a network of {described:,} bytes; {weights} holds {found:,}")
 
 
 def start(model: Seq2Seq, path: str, tags: Collection[str], say: Say) -> dict[str, str]:
     """Copy the best weights of a run into a network, and say which, and which of its tags the new run, with ``tags``,
     does not have; return what the manifest records of the run.
 
-    Raises CheckpointError for a run that cannot be used, ConfigError for weights of the same name and another shape.
+    Raises FileError for a run that cannot be used, ConfigError for weights of the same name and another shape.
     """
     with of_key("training.start_from"):
         other = load_run(path, torch.device("cpu"))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter
 from safetensors.numpy import load, save
 
-from nmt.errors import CheckpointError, NmtError
+from nmt.errors import FileError, NmtError
 from nmt.files import read_json, require_regular_file, write_bytes, writing
 from nmt.runs.checkpoints import inspect
 
@@ -127,7 +127,7 @@ def add_frame(path: Path, update: int, frame: Sequence[tuple[Filmed, npt.NDArray
 
     Frames of the same and of later updates go: a run that resumed makes them again. So does a film of other sentences.
     If there are too many frames, the one goes whose neighbors' updates have the smallest ratio: early frames, when
-    attention forms, stay dense. Raises CheckpointError if the file cannot be written.
+    attention forms, stay dense. Raises FileError if the file cannot be written.
     """
     if not all(np.isfinite(each).all() for _, each in frame):
         return
@@ -142,5 +142,5 @@ def add_frame(path: Path, update: int, frame: Sequence[tuple[Filmed, npt.NDArray
         dropped = 1 + int((updates[2:] / updates[:-2]).argmin())
         updates, *weights = (np.delete(each, dropped, axis=0) for each in (updates, *weights))
     arrays = {"updates": updates, **{str(number): each.astype(np.float16) for number, each in enumerate(weights)}}
-    with writing(path, CheckpointError):
+    with writing(path, FileError):
         write_bytes(path, save(arrays, {"sentences": SENTENCES.dump_json(sentences).decode()}))

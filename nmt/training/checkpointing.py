@@ -14,7 +14,7 @@ from nmt.config.schema import Training
 from nmt.data.batching import Position
 from nmt.data.dataset import PreparedData
 from nmt.data.tokenizer import Tokenizers
-from nmt.errors import CheckpointError, ConfigError, FileError
+from nmt.errors import ConfigError, FileError
 from nmt.evaluation.metrics import format_values
 from nmt.files import write_json, write_text
 from nmt.messages import Caution, Say
@@ -75,15 +75,15 @@ class Checkpointing:
             for candidate in set(after.kept) - set(before.kept):
                 self.run.save(candidate.checkpoint, weights)
 
-    def restore(self, checkpoint: str) -> Progress:
+    def restore(self) -> Progress:
         """Load the model, the optimizer and the random generators, and repair the other checkpoints; return the
-        progress, from which batches of another size begin the epoch again. Raises CheckpointError, in all processes."""
-        world, where = self.machine.world, str(self.run.checkpoints / checkpoint / "training.safetensors")
-        weights = share_tensors(world, lambda: self.run.weights(checkpoint))
-        tensors = share_tensors(world, lambda: self.run.training(checkpoint).tensors)
-        mended = on_writer(world, lambda: asdict(self.mend(checkpoint)))
+        progress, from which batches of another size begin the epoch again. Raises FileError, in all processes."""
+        world, where = self.machine.world, str(self.run.checkpoints / "last/training.safetensors")
+        weights = share_tensors(world, lambda: self.run.weights("last"))
+        tensors = share_tensors(world, lambda: self.run.training("last").tensors)
+        mended = on_writer(world, lambda: asdict(self.mend()))
         progress = Progress.from_json(mended)
-        load_weights(self.model, weights, str(self.run.checkpoints / checkpoint))
+        load_weights(self.model, weights, str(self.run.checkpoints / "last"))
         random = {name: tensors.pop(name) for name in ("random.cpu", "random.cuda") if name in tensors}
         load_moments(self.optimizer, tensors)
         try:
@@ -91,18 +91,18 @@ class Checkpointing:
             if self.machine.device.type == "cuda" and "random.cuda" in random:
                 torch.cuda.set_rng_state(random["random.cuda"], self.machine.device)
         except (KeyError, TypeError, RuntimeError) as error:
-            raise CheckpointError(f"{where}: no state of the random generators ({error})") from None
+            raise FileError(f"{where}: no state of the random generators ({error})") from None
         if (batch_tokens := self.training.batch_tokens) != progress.batch_tokens:
             progress = replace(progress, position=Position(progress.position.epoch), batch_tokens=batch_tokens)
         return progress
 
-    def mend(self, checkpoint: str) -> Progress:
-        """Forget the checkpoints beside this one that are damaged: the best undamaged candidate replaces ``best``, or
+    def mend(self) -> Progress:
+        """Forget the checkpoints beside ``last`` that are damaged: the best undamaged candidate replaces ``best``, or
         else the next validation makes one. Return the progress, which may no longer have a best.
 
-        Raises CheckpointError if nothing can replace the ``best`` of a finished run.
+        Raises FileError if nothing can replace the ``best`` of a finished run.
         """
-        progress = saved_progress(self.run, checkpoint)
+        progress = saved_progress(self.run, "last")
         damaged: dict[str, Sequence[str]] = {}
         kept = [each.checkpoint for each in candidates(self.run, progress)]
         for name in [*(["best"] if progress.best is not None else []), *kept]:
@@ -110,7 +110,7 @@ class Checkpointing:
                 self.run.weights(name)
             except FileError as error:
                 damaged[name] = error.problems
-                self.log.say(f"{error.problems[0]}; training continues without it")
+                self.log.say(f"{error.problems[0]}; it is not used")
                 if name != "best":
                     self.run.delete(name)
         if "best" in damaged:
@@ -119,7 +119,7 @@ class Checkpointing:
                 self.run.save("best", self.run.weights(others[0].checkpoint))
                 progress = replace(progress, best=others[0])
             elif progress.finished(self.training):
-                raise CheckpointError(*damaged["best"], "no other copy of the best weights is left; restore the file")
+                raise FileError(*damaged["best"], "no other copy of the best weights is left; restore the file")
             else:
                 progress = replace(progress, best=None)
         if self.training.average > 1:  # else candidates have no checkpoints
@@ -216,12 +216,12 @@ def reopen_run(
 
 
 def saved_progress(run: RunDirectory, checkpoint: str) -> Progress:
-    """The progress in a checkpoint. Raises CheckpointError."""
+    """The progress in a checkpoint. Raises FileError."""
     state = run.training(checkpoint).state
     try:
         return Progress.from_json(state)
     except ValueError:
-        raise CheckpointError(f"{run.checkpoints / checkpoint / 'training.json'}: not the progress of a run") from None
+        raise FileError(f"{run.checkpoints / checkpoint / 'training.json'}: not the progress of a run") from None
 
 
 def resumed_progress(run: RunDirectory, updates: int, facts: Mapping[str, Any], say: Say) -> tuple[str, Progress]:

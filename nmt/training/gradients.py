@@ -15,7 +15,7 @@ from torch.nn import functional
 from nmt import fast
 from nmt.data.batching import ROWS, Batch, Specials
 from nmt.device import autocast, out_of_memory, release_freed_memory
-from nmt.errors import CheckpointError
+from nmt.errors import NmtError
 from nmt.messages import Caution, Say
 from nmt.model import Seq2Seq
 from nmt.training.objective import Loss, Objective
@@ -219,7 +219,7 @@ class Accumulation:
         memory for its own batches, begin again with their halves, in all processes.
 
         Halved batches have the same gradients but for dropout, which is sampled again. Returns the negative
-        log-likelihood of all batches, and whether they were halved. Raises CheckpointError if one pair is too large.
+        log-likelihood of all batches, and whether they were halved. Raises NmtError if one pair is too large.
         """
         halved = False
         self.begin()
@@ -242,7 +242,7 @@ class Accumulation:
             largest = max(self.world.gather(max(len(batch.source) for batch in batches)))
             if largest == 1:
                 remedy = "start again with a lower data.filter.max_pieces or a smaller model"
-                raise CheckpointError(f"{progress.place}: out of memory with a single pair; {remedy}")
+                raise NmtError(f"{progress.place}: out of memory with a single pair; {remedy}")
             batches, halved = [half for batch in batches for half in batch.halves()], True
             problem = f"{progress.place}: out of memory with {largest} pairs; retrying in halves"
             say(Caution(f"{problem} (a smaller training.batch_tokens avoids this)"))

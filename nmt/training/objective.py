@@ -55,7 +55,7 @@ class TeacherForcing:
     """Label-smoothed cross-entropy of each target token given the reference before it (Bahdanau et al. 2015, eq. 4)."""
 
     smoothing: float = 0.0
-    attention_gradients: bool = False
+    attention_gradients: ClassVar[bool] = False
     recordable: ClassVar[bool] = True
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
@@ -86,7 +86,7 @@ class Reinforce(TeacherForcing):
     later ones (``to_go``). The baseline is known before the position is chosen; otherwise it would bias the gradient.
     """
 
-    attention_gradients: bool = True
+    attention_gradients: ClassVar[bool] = True
     attention: SampledAttention = field(kw_only=True)
     """Holds the baseline."""
     weight: float = 1.0

@@ -17,7 +17,7 @@ from nmt.config.schema import Training
 from nmt.cores import cores, time_limit
 from nmt.data.dataset import PreparedData
 from nmt.device import format_of
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.evaluation.metrics import METRICS
 from nmt.files import sync, writing
 from nmt.messages import Detail, Say, Step, duration, silent
@@ -31,7 +31,7 @@ class Log:
     """Writes measurements to ``metrics.jsonl`` and TensorBoard, and says how training goes.
 
     After a resume, TensorBoard discards earlier records from step ``purge`` on. Only one process ``writes``.
-    All methods raise CheckpointError if a file cannot be written.
+    All methods raise FileError if a file cannot be written.
     """
 
     def __init__(self, run: RunDirectory, say: Say, purge: int | None = None, *, writes: bool = True) -> None:
@@ -130,13 +130,13 @@ class GrowingFile:
         self.path = path
 
     def write(self, data: bytes) -> None:
-        """Append data. Raises CheckpointError."""
-        with writing(self.path, CheckpointError), self.path.open("ab") as file:
+        """Append data. Raises FileError."""
+        with writing(self.path, FileError), self.path.open("ab") as file:
             file.write(data)
 
     def sync(self) -> None:
-        """Sync the file, if it exists, to disk. Raises CheckpointError."""
-        with writing(self.path, CheckpointError):
+        """Sync the file, if it exists, to disk. Raises FileError."""
+        with writing(self.path, FileError):
             if self.path.exists():
                 sync(self.path)
 

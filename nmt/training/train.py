@@ -25,6 +25,7 @@ from nmt.training.trainer import Trainer
 from nmt.training.trial import Trial, choose_kernels, choose_precision
 from nmt.training.validation import Measures
 from nmt.training.world import ONE_PROCESS, Machine, World, in_turn, on_writer, set_up, share_tensors
+from nmt.translation.searching import SearchOptions
 from nmt.translation.translator import CheckStop, never_stop
 
 StopRequest = AbstractContextManager[CheckStop]
@@ -64,7 +65,7 @@ def train(
             run.
 
     Raises ConfigError if there is a run and neither ``resume`` nor ``overwrite`` is set, or if it was started with
-    another configuration, DataError for unusable text, CheckpointError for a run that cannot go on, TypeError for a
+    another configuration, DataError for unusable text, FileError for a run that cannot go on, TypeError for a
     configuration that is not loaded, Stopped if a stop was requested.
     """
     if not isinstance(config, Config):
@@ -127,7 +128,7 @@ def train_on(
         for line in summary(config.training, prepared, model, machine, trainer.extent):
             say(line)
         if resume:
-            trainer.progress = trainer.checkpointing.restore("last")
+            trainer.progress = trainer.checkpointing.restore()
             say(f"resumed after update {trainer.progress.update}")
         else:
             trainer.save()  # makes the run resumable, and fails now if the disk is full
@@ -155,7 +156,8 @@ def score_test(
     if cut := sum(longer for _, longer in prepared.tokenizers.source.encode_first(read, most)):
         long = f"{cut:,} of {len(sources):,} lines are longer than decoding.max_source"
         log.say(f"test set: {long}; only their first {most} pieces are read")
-    hypotheses = validator.translate(sources, validator.of_test, torch.float32, "translating the test set", check_stop)
+    search = SearchOptions.from_config(config.decoding)
+    hypotheses = validator.translate(sources, search, torch.float32, "translating the test set", check_stop)
     if not world.writes:
         return
     how = scoring({run.path.name: config}, sources, references, log.say, tokenizer=validator.measures.bleu_tokenizer)

@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 from nmt.config import Config
 from nmt.data.batching import Batch, Position, Specials, ahead, training_batches
 from nmt.data.dataset import PreparedData
-from nmt.errors import CheckpointError, Stopped
+from nmt.errors import NmtError, Stopped
 from nmt.messages import Caution, progress_bar
 from nmt.model import Seq2Seq
 from nmt.training.checkpointing import Checkpointing
@@ -56,7 +56,7 @@ class Trainer:
         """Train until finished, or until ``check_stop`` raises Stopped in one of the processes, between two updates or
         two validation batches; ``last`` is saved in either case, as :meth:`Checkpointing.save` allows.
 
-        Raises CheckpointError if too many consecutive updates have no finite gradient.
+        Raises NmtError if too many consecutive updates have no finite gradient.
         """
         training = self.training
         groups = self.groups()
@@ -139,11 +139,11 @@ class Trainer:
             yield [batch for _, batch in group], group[-1][0]
 
     def _skip(self) -> None:
-        """Report an update without a step. Raises CheckpointError after too many of them."""
+        """Report an update without a step. Raises NmtError after too many of them."""
         self.log.say(Caution(f"{self.progress.place}: the gradient is not finite; the update is skipped"))
         if self.progress.skipped_in_a_row + 1 >= SKIPS:
             clip = "a lower training.clip" if self.training.clip else "training.clip: 1.0"
-            raise CheckpointError(
+            raise NmtError(
                 f"{SKIPS} updates in a row had no finite gradient (the last is {self.progress.update + 1}); "
                 f"{self.checkpointing.run.checkpoints / 'last'} has the weights from before them. Resume with a lower "
                 f"training.optimizer.learning_rate, or start again with {clip}"

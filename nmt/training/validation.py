@@ -71,8 +71,6 @@ class Validator:
         self.pairs = prepared.validation_pairs[: self.validation.sentences]
         self.model, self.network = model, fast.training(model, machine.kernels)
         self.tokenizers, self.specials = prepared.tokenizers, Specials.of(prepared.tokenizers)
-        self.of_test = SearchOptions.from_config(decoding)
-        """How the test set is translated."""
         self.options = SearchOptions.from_config(decoding, beam_size=self.validation.beam_size)
         self.filmed = list(islice(filter(self._is_short, self.pairs), FILMED))
         self.log, self.machine, self.world = log, machine, machine.world
@@ -96,7 +94,7 @@ class Validator:
             hypotheses, translated = [""] * len(references), False
         evidence = Evidence(hypotheses, references, self.measures.bleu_tokenizer, loss, self.alignment_error_rate())
         scores = {name: score.value for name, score in scores_of(evidence).items()}
-        if translated and samples and hypotheses and self.world.writes:
+        if translated and samples and self.world.writes:
             self._show(update, hypotheses)
         by_tag = self._by_tag(hypotheses)
         return ValidationResult(scores, time.perf_counter() - started, by_tag)

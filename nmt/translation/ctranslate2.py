@@ -52,7 +52,7 @@ Tensors = dict[str, npt.NDArray[np.generic]]
 
 def export_ctranslate2(path: str | Path, output: Path) -> None:
     """Write the run of a Transformer as a model directory, with its SentencePiece models and a README. Raises
-    CheckpointError for a run that cannot be used."""
+    FileError for a run that cannot be used."""
     run = load_run(path, torch.device("cpu"))
     data, decoding = run.config.data, run.config.decoding
     output.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def export_ctranslate2(path: str | Path, output: Path) -> None:
 def export_argos(path: str | Path, output: Path) -> None:
     """Write the run of a Transformer as a package of Argos Translate, a zip archive of one folder, and its README.
 
-    The docstring of ``argostranslate.package.IPackage`` has the format. Raises CheckpointError for an unusable run.
+    The docstring of ``argostranslate.package.IPackage`` has the format. Raises FileError for an unusable run.
     """
     run = load_run(path, torch.device("cpu"))
     source, target = run.config.data.source_language, run.config.data.target_language

@@ -30,7 +30,7 @@ POSITIONS = 211
 
 def export_onnx(path: str | Path, output: Path) -> None:
     """Write the networks of a recurrent run, its SentencePiece models, a program that translates with them, and a
-    README. Raises CheckpointError for a run that cannot be used."""
+    README. Raises FileError for a run that cannot be used."""
     run = load_run(path, torch.device("cpu"))
     output.mkdir(parents=True, exist_ok=True)
     write_networks(run.model, output)

@@ -86,7 +86,7 @@ class Translator:
         In fp32 its output does not depend on the batch size, except where hypotheses are equally probable to the last
         digits of fp32, as they may be for a network that has learned nothing.
 
-        Raises CheckpointError if a run cannot be used, ConfigError without runs, for a device that is not there, for
+        Raises FileError if a run cannot be used, ConfigError without runs, for a device that is not there, for
         int8 with plain kernels, and for runs that read the source in other pieces or in another order, that write other
         pieces, or that translate in other directions.
         """

@@ -9,7 +9,7 @@ import pytest
 
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.config import Config, dump_config
-from nmt.errors import CheckpointError, ConfigError, DataError
+from nmt.errors import ConfigError, DataError, FileError
 from nmt.files import digest
 from nmt.runs.directory import RunDirectory, read_manifest
 from nmt.training.dry_run import dry_run
@@ -90,7 +90,7 @@ def test_a_run_that_does_not_fit_is_refused(first: Path, refused: Callable[..., 
     train(config(first, "attention", attention=ATTENTIONS["bahdanau"]))
     with pytest.raises(ConfigError, match=r"model.attention: does not fit training.start_from: tensor decoder"):
         train(config(first, "new", first.parent / "attention", attention={"type": "bahdanau", "score": {"hidden": 16}}))
-    with pytest.raises(CheckpointError, match=r"^training.start_from: .*missing: no such"):
+    with pytest.raises(FileError, match=r"^training.start_from: .*missing: no such"):
         train(config(first, "new", first.parent / "missing"))
     with_terms = options(first.parent, "none")
     with_terms["data"] |= {"glossary": {"file": "terms.tsv"}, "rough": {}}

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from nmt.config import Config
 from nmt.data.batching import Batch, Position
-from nmt.errors import CheckpointError, Stopped
+from nmt.errors import NmtError, Stopped
 from nmt.messages import shown_on
 from nmt.runs.directory import RunDirectory
 from nmt.training import dry_run
@@ -183,7 +183,7 @@ def test_a_line_of_progress_is_of_the_updates_whose_loss_is_a_number(make: Make)
 def test_training_that_only_fails_is_ended(make: Make) -> None:
     trainer = make(updates=100, log_every=1, save_every=1, validation={"every": 4})
     poison(trainer)
-    with pytest.raises(CheckpointError, match=r"^10 updates in a row had no finite gradient \(the last is 10\)"):
+    with pytest.raises(NmtError, match=r"^10 updates in a row had no finite gradient \(the last is 10\)"):
         trainer.fit()
     assert not trainer.checkpointing.run.has("last"), "nothing is saved between the bad ones"
     for line in trainer.checkpointing.run.metrics.read_text().splitlines():  # JSON knows no NaN
@@ -237,7 +237,7 @@ def test_a_batch_too_large_for_memory_is_halved(make: Make, error: Exception, ac
 def test_a_pair_too_large_for_memory_ends_training_and_other_errors_are_raised(make: Make) -> None:
     trainer, other = make(), make()
     cramp(trainer, 0)
-    with pytest.raises(CheckpointError, match=r"^update 1 \(epoch 1, batch 1\): out of memory with a single pair"):
+    with pytest.raises(NmtError, match=r"^update 1 \(epoch 1, batch 1\): out of memory with a single pair"):
         trainer.update([batch_of(trainer, [1, 2, 3])])
     cramp(other, 0, RuntimeError("shapes differ"))
     with pytest.raises(RuntimeError, match="shapes differ"):

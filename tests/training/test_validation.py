@@ -163,7 +163,7 @@ def test_the_mean_of_a_shorter_run_is_not_the_best_of_a_longer_one(make: Make) -
     short.fit()
     short.average_best()
     longer.checkpointing = replace(longer.checkpointing, run=short.checkpointing.run)
-    longer.progress = longer.checkpointing.restore("last")
+    longer.progress = longer.checkpointing.restore()
     longer.validator = results(1.5, 3.0)  # type: ignore[assignment]
     longer.fit()
     longer.average_best()

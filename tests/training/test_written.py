@@ -16,7 +16,7 @@ from nmt import fast
 from nmt.config import Config
 from nmt.data.corpus import read_lines
 from nmt.device import resolve_device
-from nmt.errors import CheckpointError
+from nmt.errors import FileError
 from nmt.evaluation.alignment import alignment_report, read_gold
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
@@ -173,11 +173,11 @@ def test_a_damaged_best_is_made_anew(make: Make) -> None:
         trainer.checkpointing.save(replace(trainer.progress, update=update, best=best, kept=(best, second)))
         (trainer.checkpointing.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
         damaged.append(trainer.checkpointing)
-    assert damaged[0].mend("last").best == second
+    assert damaged[0].mend().best == second
     for each in damaged:
         each.run.delete("update-3")
         (each.run.checkpoints / "best" / "model.safetensors").write_bytes(b"cut")
-    assert damaged[0].mend("last").best is None
-    assert said[-1].endswith("; training continues without it")
-    with pytest.raises(CheckpointError, match="no other copy of the best weights is left; restore the file"):
-        damaged[1].mend("last")
+    assert damaged[0].mend().best is None
+    assert said[-1].endswith("; it is not used")
+    with pytest.raises(FileError, match="no other copy of the best weights is left; restore the file"):
+        damaged[1].mend()

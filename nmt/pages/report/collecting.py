@@ -11,7 +11,7 @@ from nmt.config import Config, load_run_config, schema
 from nmt.config.loading import is_run
 from nmt.config.schema import FileCorpus
 from nmt.data.corpus import read_lines, read_test_set
-from nmt.errors import CheckpointError, ConfigError, DataError, tried
+from nmt.errors import ConfigError, DataError, FileError, tried
 from nmt.evaluation.alignment import Gold, read_gold
 from nmt.evaluation.by_length import Scoring, scoring
 from nmt.experiments.plan import TestSet, load_experiment, make_plan
@@ -58,7 +58,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
             the experiment's test set.
         say: receives the runs that are left out because they have no checkpoint yet.
 
-    Raises DataError for a path that is no run and no experiment and for a test set that cannot be read, CheckpointError
+    Raises DataError for a path that is no run and no experiment and for a test set that cannot be read, FileError
     if no run has a checkpoint, ConfigError for runs that cannot be compared and where no test set is named.
     """
     found: list[Trained] = []
@@ -74,7 +74,7 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
     unready = [each.run.path for each in found if not each.run.has("best")]
     left_out = [f"{path}: no checkpoint yet; a run has one after its first validation" for path in unready]
     if not systems:
-        raise CheckpointError(*left_out)
+        raise FileError(*left_out)
     _refuse_different(systems)
     chosen = _test_set(None if test is None else TestSet(source=test[0], reference=test[1]), planned, systems)
     say_precisions([system.run for system in systems], say)

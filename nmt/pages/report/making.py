@@ -36,7 +36,7 @@ MOST_SAMPLES = 24
 
 def make_report(collected: Collected, sentences: int, device: torch.device, command: str, say: Say) -> Report:
     """Measure every system on the whole test set, choose ``sentences`` of it, and let every system read these. Raises
-    CheckpointError for a run that cannot be loaded."""
+    FileError for a run that cannot be loaded."""
     systems, data = collected.systems, collected.systems[0].config.data
     measured = []
     for system in systems:

@@ -19,7 +19,7 @@ from nmt.translation.searching import MORE_PIECES
 
 
 def export_web(run: str | Path, output: Path) -> None:
-    """Write the engine, the weights, the tokenizers and a page that uses them. Raises CheckpointError for a run that
+    """Write the engine, the weights, the tokenizers and a page that uses them. Raises FileError for a run that
     cannot be used, ConfigError for a network or a tokenizer that the engine does not run."""
     parts = exported(load_run(run, torch.device("cpu")))
     output.mkdir(parents=True, exist_ok=True)
