@@ -144,7 +144,7 @@ def nats(_: Plan, run: Run, __: Changes) -> Floats:
 def attention_links(plan: Plan, run: Run, _: Changes) -> Floats:
     """As :func:`right_links`, of the attention."""
     loaded, gold = load_run(run.path, CPU), gold_pairs(plan)
-    weights = word_attention(loaded.network, loaded.tokenizers, gold.pairs, CPU)
+    weights = word_attention(loaded.network, loaded.tokenizers, gold.pairs, CPU, run.config.decoding)
     return right_links(gold, list(map(likeliest_links, weights)))
 
 

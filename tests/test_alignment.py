@@ -162,7 +162,7 @@ def test_gold_is_read_line_by_line(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"links:1: 1-1 links a missing word: the pair has 2 and 1 words, cou"):
         read_gold(*paths)
     (tmp_path / "links").write_text("1-1\n")
-    with pytest.raises(DataError, match=r"source 2, .*target 2, .*links 1 lines: line n of each file must belong to"):
+    with pytest.raises(DataError, match=r"source 2, .*target 2, .*links 1 lines: each file must have as many"):
         read_gold(*paths, first=1)
     with pytest.raises(DataError, match="no such file"):
         read_gold(paths[0], paths[1], tmp_path / "none")

@@ -204,7 +204,9 @@ def test_what_is_no_name_of_a_dataset_is_not_looked_for_on_the_disk(
     monkeypatch.chdir(tmp_path)
     Path("own/corpus").mkdir(parents=True)
     for name in ("pandas", "../folder", "a/b/c", "own/corpus"):
-        assert error_of(pairs_of, hub=name, split="train").endswith("not a dataset of the hub; must be OWNER/NAME")
+        assert error_of(pairs_of, hub=name, split="train").endswith(
+            "not a dataset of the hub; must be OWNER/NAME, and no path here"
+        )
 
 
 def test_the_digest_follows_content_and_options_not_names(write: Write) -> None:

@@ -94,13 +94,15 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..
     transformer, recurrent = (save_run(tmp_path / each["type"], each) for each in (ATTENTIONS[3], ATTENTIONS[0]))
     model = tmp_path / "model"
     said = refused(export, "--web", transformer, model)
-    assert "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; use --ctranslate2" in said
+    assert (
+        "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; for Transformers: nmt-export" in said
+    )
     config = transformer / "config.yaml"
     config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"))
     said = refused(export, "--ctranslate2", transformer, model)
     assert "data.reverse_source: CTranslate2 does not reverse the source" in said
     said = refused(export, "--ctranslate2", recurrent, model)
-    assert "model.decoder.type: CTranslate2 runs Transformers, not 'gru'; use --onnx or --web" in said
+    assert "model.decoder.type: CTranslate2 runs Transformers, not 'gru'; for others: --onnx, --web" in said
     for kinds in ([], ["--web", "--ctranslate2"]):
         said = refused(export, *kinds, recurrent, model)
         assert "give exactly one of --web, --ctranslate2, --argos, --onnx and --hub" in said

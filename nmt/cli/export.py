@@ -92,7 +92,7 @@ def ctranslate2_problems(config: Config) -> Iterator[str]:
     """Yield what CTranslate2 cannot run, each with its key."""
     for name in ("encoder", "decoder"):
         if (kind := getattr(config.model, name).type) != "transformer":
-            yield f"model.{name}.type: CTranslate2 runs Transformers, not '{kind}'; use --onnx or --web"
+            yield f"model.{name}.type: CTranslate2 runs Transformers, not '{kind}'; for others: --onnx, --web"
     if config.data.reverse_source:
         yield "data.reverse_source: CTranslate2 does not reverse the source; train a run without it"
     yield from _of_text(config, "CTranslate2")
@@ -112,7 +112,8 @@ def onnx_problems(config: Config) -> Iterator[str]:
     """Yield what --onnx does not export, and the package that it lacks."""
     for name in ("encoder", "decoder"):
         if (kind := getattr(config.model, name).type) not in CELLS:
-            yield f"model.{name}.type: --onnx exports {', '.join(CELLS)}, not '{kind}'; use --ctranslate2"
+            found = f"--onnx exports {', '.join(CELLS)}, not '{kind}'"
+            yield f"model.{name}.type: {found}; --ctranslate2 takes Transformers"
     if (hard := getattr(config.model.attention, "hard", None)) is not None:
         yield f"model.attention.hard: --onnx does not export '{hard.type}'; use --web"
     if find_spec("onnxscript") is None:

@@ -244,6 +244,6 @@ def _open(
         return open_outputs(forms, stack), 0
     from nmt.translation.files import growing, made_from  # noqa: PLC0415  (slow to import)
 
-    made = made_from(runs, [text], options) | {**origin, "outputs": [path is not None for path, _ in forms]}
+    made = made_from(runs, text, options) | {**origin, "outputs": [path is not None for path, _ in forms]}
     done, files = stack.enter_context(growing([path for path, _ in given], options.n_best, made, say))
     return [Output(path, file, form) for (path, form), file in zip(given, files, strict=True)], done

@@ -133,9 +133,9 @@ def _with_origin(problem: Problem, file: str, overrides: Sequence[str]) -> str:
         key = key.strip()
         if key.startswith(f"{problem.key}.") or f"{problem.key}.".startswith((f"{key}.", f"{key}[")):
             return f"--set {override}: {problem}"
-        section = key.removesuffix(".type")
-        if problem.of_other_type and section != key and problem.key.startswith(f"{section}."):
-            return f"{file}: {problem}; to replace the whole section: --set '{section}={{type: {value}}}'"
+        section, _, name = key.rpartition(".")
+        if problem.of_other_type and name in ("type", "mix") and problem.key.startswith(f"{section}."):
+            return f"{file}: {problem}; to replace the whole section: --set '{section}={{{name}: {value}}}'"
     return f"{file}: {problem}"
 
 

@@ -92,7 +92,7 @@ def load_hub(corpus: HubCorpus) -> Any:
     """Load the split as a memory-mapped ``datasets.Dataset``. Raises DataError for any failure."""
     if not re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", corpus.hub) or Path(corpus.hub).exists():
         # a bare word may name a loader of local files, a directory is loaded by its content
-        raise DataError(f"{corpus_name(corpus)}: not a dataset of the hub; must be OWNER/NAME")
+        raise DataError(f"{corpus_name(corpus)}: not a dataset of the hub; must be OWNER/NAME, and no path here")
 
     import datasets  # noqa: PLC0415  (slow to import; only a hub corpus needs it)
 

@@ -158,7 +158,7 @@ def read_gold(
     columns = [list(islice(read_lines(path), limit)) for path in (source, target, links)]
     if len(set(map(len, columns))) > 1 or not columns[0]:
         counts = ", ".join(f"{path} {len(c):,}" for path, c in zip((source, target, links), columns, strict=True))
-        raise DataError(f"{counts} lines: line n of each file must belong to line n of the others")
+        raise DataError(f"{counts} lines: each file must have as many, at least one")
     pairs, gold = [], []
     for number, (source_line, target_line, line) in enumerate(zip(*columns, strict=True), 1):
         place = f"{links}:{number}"

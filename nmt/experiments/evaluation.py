@@ -205,7 +205,8 @@ def score_alignment(
     loaded = load_run(Path(run), place)
     if not loaded.model.attends:
         return None
-    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place, to))
+    limits = loaded.config.decoding
+    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place, limits, to))
 
 
 def evaluate(

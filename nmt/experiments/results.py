@@ -51,7 +51,7 @@ def is_translated(plan: Plan, run: Run, test: str) -> bool:
 
 def _record(plan: Plan, run: Run, test: str) -> dict[str, Any]:
     """Describe what decides translations that exist, and their content."""
-    origin = made_from([run.path], [plan.tests[test].source], SearchOptions.from_config(run.config.decoding))
+    origin = made_from([run.path], plan.tests[test].source, SearchOptions.from_config(run.config.decoding))
     return origin | {"translations": digest(plan.translations(run, test))}
 
 
@@ -63,7 +63,7 @@ def _translate(plan: Plan, run: Run, test: str, say: Say, check_stop: CheckStop)
     translator = Translator.load(run.path, run.config.device)
     options, lines = SearchOptions.from_config(run.config.decoding), list(read_lines(source))
     warned = dict[int, str]()
-    with growing([path], 1, made_from([run.path], [source], options), say) as (done, [file]):
+    with growing([path], 1, made_from([run.path], source, options), say) as (done, [file]):
         rest = islice(counted(lines, source, len(lines), "lines"), done, None)
         for each in translator.stream(rest, options, first=done + 1, warn=warned.__setitem__, check_stop=check_stop):
             file.write(f"{each.text}\n".encode())

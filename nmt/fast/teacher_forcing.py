@@ -3,7 +3,8 @@
 The plain twin is ``Seq2Seq`` itself. A twin here is a function of a part and of what the part's own method takes; it
 holds no parameters of its own.
 
-Shapes: B sentences, S source and T target positions, E embedding, H hidden, C context, O readout, V vocabulary.
+Shapes: B sentences, S source and T target positions, E embedding, H hidden, C context, O readout, I input, G gates,
+W state.
 """
 
 from collections.abc import Callable

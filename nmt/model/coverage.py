@@ -92,5 +92,5 @@ class CoveringLuong(CoveringDecoder, LuongDecoder):
     """Luong's decoder with coverage."""
 
     def unroll(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """Take one step after the other, fed or not: (B, T, E) -> readouts (B, T, O), weights (B, T, S)."""
+        """Take one step after the other, fed or not."""
         return Decoder.unroll(self, embedded, state)

@@ -235,7 +235,7 @@ class BahdanauDecoder(RecurrentDecoder):
 
 
 class LuongDecoder(RecurrentDecoder):
-    """Update, attend, combine: h~_i = tanh(W_c [c_i ; s_i]) (Luong et al. 2015, section 3.1).
+    """Update, attend, combine: h~_i = tanh(W_c [c_i ; s_i]) (Luong et al. 2015, section 3, eq. 5).
 
     With input feeding (section 3.3) the update also reads h~_{i-1}. With several layers the query is the output of the
     last one.

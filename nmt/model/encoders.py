@@ -2,7 +2,7 @@
 
 The Transformer's is in transformer.py.
 
-Shapes: B sentences, S source positions, E embedding, H hidden, W state, C annotation: 2H in both directions, H in one.
+Shapes: B sentences, S source positions, E embedding, H hidden, C annotation: 2H in both directions, H in one.
 """
 
 from abc import ABC, abstractmethod

@@ -6,7 +6,7 @@ training. To sample, the objective puts Gumbel noise into the memory: the positi
 sample of p. Because the objective draws the noise, it can compute the same sample again.
 
 Shapes: B sentences, S source positions, T target positions, N target tokens, Q queries of each sentence, H width of a
-query, G gates, R rows, O readout, V target vocabulary.
+query, C width of an annotation, O readout, V target vocabulary.
 """
 
 from dataclasses import dataclass, field

@@ -2,8 +2,7 @@
 
 Its attentions are in multi_head.py.
 
-Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source and T target positions, D width of the model, F
-inner width of the feed-forward network.
+Shapes: B sentences, Q hypotheses of each, R = B * Q rows, S source and T target positions, D width of the model.
 """
 
 import math

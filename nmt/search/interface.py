@@ -140,7 +140,7 @@ class Hypothesis:
 
     @classmethod
     def from_emitted(
-        cls, emitted: Sequence[int], log_probability: float, attention: Sequence[Tensor], eos_id: int, alpha: float
+        cls, emitted: Sequence[int], log_probability: float, attention: list[Tensor], eos_id: int, alpha: float
     ) -> Self:
         """Make the hypothesis of emitted tokens, EOS included; ``attention`` has a row (S,) for each, or is empty."""
         if not math.isfinite(log_probability):
@@ -151,7 +151,7 @@ class Hypothesis:
             log_probability=log_probability,
             score=log_probability / penalty(len(emitted), alpha),
             ended=ended,
-            attention=torch.stack(list(attention)) if attention else None,
+            attention=torch.stack(attention) if attention else None,
         )
 
 

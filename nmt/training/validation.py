@@ -62,7 +62,7 @@ class Validator:
     def __init__(
         self, config: Config, prepared: PreparedData, model: Seq2Seq, log: Log, machine: Machine, measures: Measures
     ) -> None:
-        decoding = config.decoding
+        self.decoding = decoding = config.decoding
         self.validation, self.measures = config.training.validation, measures
         self.corpus, self.most = prepared.validation, decoding.max_source
         lengths = self.corpus.source_lengths, self.corpus.target_lengths
@@ -158,7 +158,8 @@ class Validator:
             return None
 
         def likeliest(pairs: Sequence[Pair]) -> Iterator[list[Link]]:
-            return map(likeliest_links, word_attention(self.network, self.tokenizers, pairs, self.machine.device))
+            found = word_attention(self.network, self.tokenizers, pairs, self.machine.device, self.decoding)
+            return map(likeliest_links, found)
 
         with evaluating(self.model):
             links = in_shares(self.world, gold.pairs, likeliest)

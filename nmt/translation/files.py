@@ -21,15 +21,15 @@ SAME_RESULT = {"batch_tokens", "attention"}
 """Fields of ``SearchOptions`` that change no translation."""
 
 
-def made_from(runs: Sequence[str | Path], texts: Sequence[str | Path], options: SearchOptions) -> dict[str, Any]:
-    """Describe what decides a translation, for JSON: the models, the texts that are read, and the search."""
+def made_from(runs: Sequence[str | Path], text: str | Path, options: SearchOptions) -> dict[str, Any]:
+    """Describe what decides a translation, for JSON: the models, the text that is read, and the search."""
     models = []
     for run in map(RunDirectory, runs):
         tokenizers = [run.tokenizer / "source.model", run.tokenizer / "target.model"]
         files = (run.config, *tokenizers, run.folder("best") / "model.safetensors")
         models.append([digest(path) for path in files if path.is_file()])
     search = options.model_dump(mode="json", exclude=SAME_RESULT)
-    return {"models": models, "texts": [digest(Path(text)) for text in texts], "search": search}
+    return {"models": models, "texts": [digest(Path(text))], "search": search}
 
 
 @contextmanager

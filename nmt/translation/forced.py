@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from nmt.config.schema import Decoding
 from nmt.data.batching import Specials, collate, plan_by_length
 from nmt.data.corpus import Pair
 from nmt.data.tokenizer import Ids, Tokenizer, Tokenizers
@@ -14,7 +15,7 @@ from nmt.evaluation.alignment import Weights, word_weights
 from nmt.messages import counted, silent
 from nmt.model import Network
 from nmt.search.interface import penalty
-from nmt.translation.searching import FIRST_WINDOW, WINDOW, side_by_side, windows
+from nmt.translation.searching import FIRST_WINDOW, WINDOW, longest, side_by_side, windows
 
 BATCH_TOKENS = 4096
 """Default for the most pieces of either side of a batch, padding included; each has as many probabilities as there are
@@ -59,8 +60,7 @@ def force(
     pairs: Iterable[Pair],
     device: torch.device,
     *,
-    max_source: int = 1000,
-    max_target: int = 1000,
+    limits: Decoding | None = None,
     batch_tokens: int = BATCH_TOKENS,
     to: str | None = None,
     keep_attention: bool = True,
@@ -68,11 +68,13 @@ def force(
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
     """Read pairs as they come in, no more than a window of them at a time, with a network in evaluation mode, in fp32.
 
-    A blank side is only the end symbol. At most ``max_source`` pieces of a source and ``max_target`` of a translation
-    are read, followed by the end symbol; ``warn`` is called for each side that is cut off, and for a source that begins
-    with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With ``keep_attention`` the attention
-    is returned, if the network has any.
+    A blank side is only the end symbol. Of a source at most ``limits.max_source`` pieces are read, of a translation as
+    many as search may write for them, followed by the end symbol; ``warn`` is called for each side that is cut off, and
+    for a source that begins with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With
+    ``keep_attention`` the attention is returned, if the network has any.
     """
+    limits = limits or Decoding()
+    max_source, max_target = limits.max_source, longest(limits.max_source, limits.max_length_factor)
     read = partial(_read, network, tokenizers, device, keep_attention=keep_attention)
     first = 1
     for window in windows(pairs, FIRST_WINDOW, WINDOW, lambda pair: len(pair.source) + len(pair.target)):
@@ -136,11 +138,16 @@ def _read(
 
 
 def word_attention(
-    network: Network, tokenizers: Tokenizers, pairs: Iterable[Pair], device: torch.device, to: str | None = None
+    network: Network,
+    tokenizers: Tokenizers,
+    pairs: Iterable[Pair],
+    device: torch.device,
+    limits: Decoding,
+    to: str | None = None,
 ) -> list[Weights]:
     """Return the attention between the words of each pair, (J, I), under forced decoding; the network must attend."""
     weights = []
-    for pair, each in force(network, tokenizers, pairs, device, to=to):
+    for pair, each in force(network, tokenizers, pairs, device, limits=limits, to=to):
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     return weights

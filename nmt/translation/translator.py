@@ -87,8 +87,8 @@ class Translator:
         digits of fp32, as they may be for a network that has learned nothing.
 
         Raises FileError if a run cannot be used, ConfigError without runs, for a device that is not there, for
-        int8 with plain kernels, and for runs that read the source in other pieces or in another order, that write other
-        pieces, or that translate in other directions.
+        int8 with plain kernels, and for runs that read the source in other pieces or in another order, that protect
+        other spans, that write other pieces, or that translate in other directions.
         """
         paths = [local(str(run)) for run in ([runs] if isinstance(runs, str | Path) else runs)]
         if not paths:
@@ -194,10 +194,10 @@ class Translator:
         hidden = [self.tokenizers.hide(line) for line in text]
         encoded = self.tokenizers.source.encode_first([each.texts[0] for each in hidden], options.max_source)
         for number, (ids, cut) in enumerate(encoded, first):
-            if cut:
-                warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if unknown := self.tokenizers.protection.unknown_tag(text[number - first]):
                 warn(number, unknown)
+            if cut:  # of two warnings, a server returns the last
+                warn(number, f"too long: only its first {len(ids)} pieces are translated")
             if ids:
                 ids = self.tokenizers.tagged(ids, options.to)  # noqa: PLW2901
                 lines.append(Line(number, ids, hidden[number - first].spans))

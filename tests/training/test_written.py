@@ -148,7 +148,9 @@ def test_attention_is_held_against_gold_links_while_training(folder: Path) -> No
         assert [event.value for event in board.Scalars("validation/aer")] == pytest.approx(recorded)
         run = load_run(folder / f"gold-{attention}", resolve_device("cpu"))
         gold_pairs = read_gold(*files.values(), limit=10)
-        weights = word_attention(run.network, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"))
+        weights = word_attention(
+            run.network, run.tokenizers, gold_pairs.pairs, resolve_device("cpu"), run.config.decoding
+        )
         report = alignment_report(gold_pairs, weights)
         assert report["likeliest"]["error_rate"] in [pytest.approx(rate) for rate in recorded]
 

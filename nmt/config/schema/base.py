@@ -1,7 +1,7 @@
 """Base of the schema's sections: types of values, and registries of the parts that ``type`` chooses.
 
 A part is a class of options and what builds it. The options are here, so that reading a configuration needs no
-PyTorch; a module of the same name in ``nmt.model`` builds it::
+PyTorch; ``nmt.model`` and ``nmt.training.optimizer`` build the parts::
 
     @ENCODERS.register
     class ForwardEncoder(Encoder):

@@ -197,10 +197,10 @@ class Data(Section):
         """Options that nothing reads, and a mix of corpora that do not exist."""
         mixed = self.train.mix if isinstance(self.train, Mix) else {}
         known = ", ".join(self.corpora) or "none"
-        for name in mixed.keys() - self.corpora.keys():
+        for name in sorted(mixed.keys() - self.corpora.keys()):
             yield Problem(f"data.train.mix.{name}", f"there is no data.corpora.{name}; the corpora are: {known}")
         if mixed.keys() <= self.corpora.keys():
-            for name in self.corpora.keys() - mixed.keys():
+            for name in sorted(self.corpora.keys() - mixed.keys()):
                 yield Problem(f"data.corpora.{name}", "has no effect; add it to data.train.mix, or leave it out")
         for split, corpus in (("validation", self.validation), ("test", self.test)):
             for key in ("tag", "links"):

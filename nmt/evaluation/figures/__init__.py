@@ -1,1 +1,1 @@
-"""Figures, drawn from tables and arrays. Nothing here touches matplotlib's global state for good."""
+"""Figures, drawn from tables and arrays. The settings of matplotlib are restored afterwards."""

@@ -41,7 +41,6 @@ class Collected:
     systems: list[Trained]
     test: TestSet
     sources: list[str]
-    references: list[str]
     gold: list[Gold] | None
     """Word links of each pair."""
     scoring: Scoring
@@ -90,7 +89,6 @@ def collect(paths: Sequence[str], test: Sequence[str] | None, gold: tuple[str | 
         systems=systems,
         test=chosen,
         sources=sources,
-        references=references,
         gold=read_gold(chosen.source, chosen.reference, links.links, first=links.first).links if links else None,
         scoring=scoring(configs, sources, references, say, chosen.bins or ()),
     )

@@ -134,7 +134,8 @@ def _sentences(collected: Collected, shown: Sequence[int], readings: Sequence[Se
     records = []
     for index, *own in zip(shown, *readings, strict=True):
         by_name = {system.name: each for system, each in zip(collected.systems, own, strict=True)}
-        texts, length = (collected.sources[index], collected.references[index]), int(collected.scoring.lengths[index])
+        scoring = collected.scoring
+        texts, length = (collected.sources[index], scoring.references[index]), int(scoring.lengths[index])
         records.append(Sentence(index + 1, *texts, length, by_name))
     return records
 

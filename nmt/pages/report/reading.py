@@ -70,12 +70,12 @@ def measure(name: str, run: LoadedRun, collected: Collected, device: torch.devic
     with progress_bar(f"{name}: translating", len(collected.sources), "sentences") as progress:
         translations = list(translator.stream(collected.sources, options, progress=progress))
     hypotheses = [each.text for each in translations]
-    references, unit = collected.references, collected.scoring.reference_unit
+    references, unit = collected.scoring.references, collected.scoring.reference_unit
     scores = collected.scoring.score(name, hypotheses)
     pairs = [Pair(*both) for both in zip(collected.sources, references, strict=True)]
     function_words = most_frequent(references, unit=unit)
     measures, weights = [], []
-    forced = force(run.network, run.tokenizers, pairs, device)
+    forced = force(run.network, run.tokenizers, pairs, device, limits=run.config.decoding)
     for (pair, each), hypothesis in zip(forced, hypotheses, strict=True):
         log_probabilities = each.log_probabilities[:-1]
         found = sentence_measures(log_probabilities, each.attention, hypothesis, pair.target, function_words, unit)
@@ -144,7 +144,7 @@ def read(run: LoadedRun, measured: Measured, index: int, collected: Collected, d
 
     A translation that was cut off at its greatest length has no end symbol: T is one less then.
     """
-    translation, reference = measured.translations[index], collected.references[index]
+    translation, reference = measured.translations[index], collected.scoring.references[index]
     target, specials = run.tokenizers.target, Specials.of(run.tokenizers)
     best, rows = translation.hypotheses[0], len(translation.pieces)
     ids = translation.source_ids[:-1], [each for each in best.ids if each != target.eos_id]

@@ -18,7 +18,7 @@ from nmt.messages import duration
 from nmt.pages import bundled, policy, read
 
 EXPLORED = ("title", "languages", "systems", "bins", "sentences", "score")
-"""The fields of a report that the script reads."""
+"""The fields of a report that are embedded for the script."""
 LEVEL = 0.05
 """Largest p of a difference that is taken to be more than chance."""
 Words = list[list[str]]

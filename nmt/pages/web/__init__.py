@@ -13,8 +13,8 @@ def refuse_unknown_parts(model: schema.Model) -> None:
     attention, problems = model.attention, []
     for name in ("encoder", "decoder"):
         if (kind := getattr(model, name).type) not in CELLS:
-            elsewhere = "; use --ctranslate2" if kind == "transformer" else ""
-            problems.append(f"model.{name}.type: the engine runs {', '.join(CELLS)}, not '{kind}'{elsewhere}")
+            found = f"the engine runs {', '.join(CELLS)}, not '{kind}'; for Transformers: nmt-export --ctranslate2"
+            problems.append(f"model.{name}.type: {found}")
     if isinstance(attention, schema.ScoredAttention):
         if (kind := attention.score.type) not in SCORES:
             problems.append(f"model.attention.score: the engine has {', '.join(SCORES)}, not '{kind}'")
