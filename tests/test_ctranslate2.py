@@ -94,9 +94,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path, refused: Callable[..
     transformer, recurrent = (save_run(tmp_path / each["type"], each) for each in (ATTENTIONS[3], ATTENTIONS[0]))
     model = tmp_path / "model"
     said = refused(export, "--web", transformer, model)
-    assert (
-        "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; for Transformers: nmt-export" in said
-    )
+    assert "model.encoder.type: the engine runs gru, lstm, ssru, not 'transformer'; for Transformers: nmt" in said
     config = transformer / "config.yaml"
     config.write_text(config.read_text("utf-8").replace("reverse_source: false", "reverse_source: true"))
     said = refused(export, "--ctranslate2", transformer, model)

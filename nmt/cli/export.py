@@ -112,8 +112,7 @@ def onnx_problems(config: Config) -> Iterator[str]:
     """Yield what --onnx does not export, and the package that it lacks."""
     for name in ("encoder", "decoder"):
         if (kind := getattr(config.model, name).type) not in CELLS:
-            found = f"--onnx exports {', '.join(CELLS)}, not '{kind}'"
-            yield f"model.{name}.type: {found}; --ctranslate2 takes Transformers"
+            yield f"model.{name}.type: --onnx exports {', '.join(CELLS)}, not '{kind}'; for Transformers: --ctranslate2"
     if (hard := getattr(config.model.attention, "hard", None)) is not None:
         yield f"model.attention.hard: --onnx does not export '{hard.type}'; use --web"
     if find_spec("onnxscript") is None:
