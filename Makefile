@@ -59,8 +59,9 @@ demo: $(READY) data/demo/.ready ## train without attention, Bahdanau's and Luong
 	@echo "the report: $(DEMO)/report.html, to explore in a browser"
 	@echo "translate:  echo 'Your swallow will swim.' | $(BIN)/nmt-translate --model $(DEMO)/bahdanau"
 
-data/demo/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
-	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D)
+data/demo/.ready data/demo-short/.ready data/demo-verb-final/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
+	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D) $(if $(findstring verb-final,$@),--verb-final) \
+		$(if $(findstring demo-,$@),--longest 20 --test-per-bin 250)
 	@touch $@
 
 # SIZE: cpu, one to three hours a model on one core; or gpu, the widths of the paper. JOBS: runs trained side by side.
@@ -80,11 +81,6 @@ textbook: $(READY) data/demo-short/.ready data/demo-verb-final/.ready data/demo/
 	done
 	@NMT_IMPORT=ablations $(BIN)/python scripts/textbook.py
 	@$(BIN)/python scripts/reference.py
-
-data/demo-short/.ready data/demo-verb-final/.ready: scripts/make_demo_corpus.py $(wildcard scripts/demo_language/*.py) | $(READY)
-	@$(BIN)/python scripts/make_demo_corpus.py --output $(@D) --longest 20 --test-per-bin 250 \
-		$(if $(findstring verb-final,$@),--verb-final)
-	@touch $@
 
 # for lengths.yaml and joined.yaml of the textbook: pairs of at most 30 words, each alone, and after the one before it
 data/demo/joined.fr: data/demo/.ready

@@ -2,7 +2,7 @@
 have other positions, for configs/experiments/textbook/lengths.yaml."""
 
 import math
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -44,10 +44,11 @@ class LinearlyBiasedSelfAttention(SelfAttention):
         return attention_weights(energies, mask, causal=causal) @ value
 
 
-def with_self_attention(part: Stack, options: schema.Transformer, kind: type[SelfAttention]) -> Stack:
+def with_self_attention(part: Stack, kind: type[SelfAttention]) -> Stack:
     """Replace the self-attention of each layer."""
     for layer in part.layers:
-        layer.self_attention = kind(options.hidden, options.heads)
+        plain = cast(SelfAttention, layer.self_attention)
+        layer.self_attention = kind(plain.output.in_features, plain.heads)
     return part
 
 
@@ -64,12 +65,6 @@ class UnorderedEncoder(schema.TransformerEncoder):
     type: Literal["unordered"]  # type: ignore[assignment]
 
 
-@schema.ENCODERS.builds(UnorderedEncoder)
-def unordered_encoder(options: UnorderedEncoder, *around: Any) -> TransformerEncoder:
-    """Make an encoder that reads the source as a bag of words."""
-    return without_positions(TransformerEncoder(options, *around))
-
-
 def without_feed_forward(part: Stack) -> Stack:
     """Replace the feed-forward network of each layer."""
     for layer in part.layers:
@@ -84,23 +79,11 @@ class AttentionOnlyEncoder(schema.TransformerEncoder):
     type: Literal["attention_only"]  # type: ignore[assignment]
 
 
-@schema.ENCODERS.builds(AttentionOnlyEncoder)
-def attention_only_encoder(options: AttentionOnlyEncoder, *around: Any) -> TransformerEncoder:
-    """Make an encoder whose layers have self-attention alone."""
-    return without_feed_forward(TransformerEncoder(options, *around))
-
-
 @schema.DECODERS.register
 class AttentionOnlyDecoder(schema.TransformerDecoder):
     """A Transformer decoder without feed-forward networks."""
 
     type: Literal["attention_only"]  # type: ignore[assignment]
-
-
-@schema.DECODERS.builds(AttentionOnlyDecoder)
-def attention_only_decoder(options: AttentionOnlyDecoder, *around: Any) -> TransformerDecoder:
-    """Make a decoder whose layers have attention alone."""
-    return without_feed_forward(TransformerDecoder(options, *around))
 
 
 @schema.DECODERS.register
@@ -110,24 +93,11 @@ class UnmaskedDecoder(schema.TransformerDecoder):
     type: Literal["unmasked"]  # type: ignore[assignment]
 
 
-@schema.DECODERS.builds(UnmaskedDecoder)
-def unmasked_decoder(options: UnmaskedDecoder, *around: Any) -> TransformerDecoder:
-    """Make a decoder whose self-attention has no causal mask."""
-    return with_self_attention(TransformerDecoder(options, *around), options, UnmaskedSelfAttention)
-
-
 @schema.ENCODERS.register
 class LinearlyBiasedEncoder(schema.TransformerEncoder):
     """A Transformer encoder with ALiBi in place of positions."""
 
     type: Literal["linearly_biased"]  # type: ignore[assignment]
-
-
-@schema.ENCODERS.builds(LinearlyBiasedEncoder)
-def linearly_biased_encoder(options: LinearlyBiasedEncoder, *around: Any) -> TransformerEncoder:
-    """Make an encoder that only knows distances."""
-    part = without_positions(TransformerEncoder(options, *around))
-    return with_self_attention(part, options, LinearlyBiasedSelfAttention)
 
 
 @schema.DECODERS.register
@@ -137,8 +107,16 @@ class LinearlyBiasedDecoder(schema.TransformerDecoder):
     type: Literal["linearly_biased"]  # type: ignore[assignment]
 
 
-@schema.DECODERS.builds(LinearlyBiasedDecoder)
-def linearly_biased_decoder(options: LinearlyBiasedDecoder, *around: Any) -> TransformerDecoder:
-    """Make a decoder that only knows distances."""
-    part = without_positions(TransformerDecoder(options, *around))
-    return with_self_attention(part, options, LinearlyBiasedSelfAttention)
+def linearly_biased(part: Stack) -> Stack:
+    """Know distances alone."""
+    return with_self_attention(without_positions(part), LinearlyBiasedSelfAttention)
+
+
+schema.ENCODERS.builds(UnorderedEncoder)(lambda *given: without_positions(TransformerEncoder(*given)))
+schema.ENCODERS.builds(AttentionOnlyEncoder)(lambda *given: without_feed_forward(TransformerEncoder(*given)))
+schema.ENCODERS.builds(LinearlyBiasedEncoder)(lambda *given: linearly_biased(TransformerEncoder(*given)))
+schema.DECODERS.builds(AttentionOnlyDecoder)(lambda *given: without_feed_forward(TransformerDecoder(*given)))
+schema.DECODERS.builds(LinearlyBiasedDecoder)(lambda *given: linearly_biased(TransformerDecoder(*given)))
+schema.DECODERS.builds(UnmaskedDecoder)(
+    lambda *given: with_self_attention(TransformerDecoder(*given), UnmaskedSelfAttention)
+)

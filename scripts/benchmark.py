@@ -152,7 +152,7 @@ def show(cells: Sequence[dict[str, str]], rows: Sequence[dict[str, Any]], json: 
     print(markdown(cells))
     if json:
         limits = [f"{name}={os.environ[name]}" for name in INSTRUCTIONS if name in os.environ]
-        write_json(Path(json), provenance(" ".join([*limits, *sys.argv])) | {"rows": rows})
+        write_json(Path(json), provenance(*limits) | {"rows": rows})
 
 
 def measured(task: Callable[..., Row], calls: Iterable[tuple[Any, ...]]) -> list[Row]:

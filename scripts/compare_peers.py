@@ -125,7 +125,7 @@ def compare_peers(
     print(markdown(rows))
     print(f"\n{threads} threads; {machine()}")
     if json:
-        write_json(Path(json), provenance(" ".join(sys.argv)) | {"threads": str(threads), "results": results})
+        write_json(Path(json), provenance() | {"threads": str(threads), "results": results})
 
 
 main = Command(compare_peers, "compare_peers.py")

@@ -2,7 +2,9 @@
 
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +30,8 @@ def commit() -> str:
     return answer.stdout.strip() or "unknown"
 
 
-def provenance(command: str) -> dict[str, str]:
-    """Where the results of a command come from."""
+def provenance(*variables: str) -> dict[str, str]:
+    """Where the results of this command come from; ``variables`` of the environment stand before it."""
+    command = shlex.join([*variables, "python", *sys.argv])
     origin = {"command": command, "commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
     return origin | {"torch": version("torch")}

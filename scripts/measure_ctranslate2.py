@@ -158,7 +158,7 @@ def measure_ctranslate2(
     ]
     print(markdown([{name: str(cell) for name, cell in row.items()} for row in rows]))
     if json:
-        origin = provenance(" ".join(sys.argv)) | {"threads": str(threads), "text": f"{len(lines)} lines of {input}"}
+        origin = provenance() | {"threads": str(threads), "text": f"{len(lines)} lines of {input}"}
         write_json(Path(json), origin | {"rows": rows})
 
 

@@ -2,7 +2,6 @@
 
 import json
 import platform
-import shlex
 import shutil
 import subprocess
 import sys
@@ -103,8 +102,8 @@ def measure_web(
         parameters = sum(each.numel() for each in loaded.model.parameters())
         node = subprocess.run([node_program(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
         measured = {
-            **provenance(shlex.join(["python", *sys.argv])),
-            "versions": {"node": node, "torch": torch.__version__, "python": platform.python_version()},
+            **provenance(),
+            "versions": {"node": node, "python": platform.python_version()},
             **({"configuration": about} if about else {}),
             "system": {"parameters": parameters, "sentences": len(sources)},
             **({"pieces": {"lines": len(lines), "unequal": unequal}} if pieces else {}),

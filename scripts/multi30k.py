@@ -53,7 +53,7 @@ def multi30k(*, system: Annotated[str, Value("DIR")]) -> None:
             "runs": [str(each) for each in runs],
             "updates": load_run_config(runs[0]).training.updates,
             "trained on": sorted({read_json(RunDirectory(each).manifest)["device"] for each in runs}),
-            **provenance(f"python {' '.join(sys.argv)}"),
+            **provenance(),
         }
     write_json(RESULT, found)
 

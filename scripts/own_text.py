@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
-from sacrebleu.metrics.chrf import CHRF
 
 from aligner import align
 from machine import provenance
@@ -26,8 +25,7 @@ from nmt.data.corpus import Pair, read_lines, read_pairs
 from nmt.data.rough import capitalized, mistyped
 from nmt.evaluation.alignment import parse_gold, read_gold, score_alignments, symmetrized
 from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
-from nmt.evaluation.metrics import bleu_of, sentence_scores
-from nmt.experiments.evaluation import evaluate
+from nmt.evaluation.metrics import METRICS, Evidence, bleu, scores_of, sentence_scores
 from nmt.files import read_json, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator
@@ -99,7 +97,7 @@ def measure(
         found["alignment error rate, %"] = error_rates(Path(aligned))
     say(str(found))
     if json is not None:
-        origin = provenance(" ".join(["python scripts/own_text.py", *sys.argv[1:]]))
+        origin = provenance()
         kept = read_json(Path(json)) if Path(json).exists() else {}
         write_json(Path(json), kept | {name: part | origin for name, part in found.items()})
 
@@ -145,7 +143,7 @@ def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
             hypotheses["fr-de"] = into("de", text["fr"])
             hypotheses["fr-en-de"] = into("de", into("en", text["fr"]))
         for direction, each in hypotheses.items():
-            score = float(bleu_of("13a").corpus_score(each, [text[direction[-2:]]]).score)
+            score = bleu(Evidence(each, text[direction[-2:]], "13a")).value
             found[name][direction].append(round(score, 2))
     return dict(found)
 
@@ -165,9 +163,8 @@ def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
         scores, translator = found[run.parent.name], Translator.load(run)
         for name, texts in changed.items():
             hypotheses = [each.text for each in translator.translate(texts)]
-            for metric, of in (("BLEU", bleu_of("13a")), ("chrF", CHRF())):
-                score = float(of.corpus_score(hypotheses, [references]).score)
-                scores[f"{metric}, {name}"].append(round(score, 2))
+            for metric, score in scores_of(Evidence(hypotheses, references, "13a")).items():
+                scores[f"{METRICS[metric].label}, {name}"].append(round(score.value, 2))
         alone = [re.findall(r"\w+", each.text.casefold()) for each in translator.translate(words)]
         scores["words alone"].append(sum(len({*each}) == len(each) for each in alone))
     return {"words": lines, **found}
@@ -178,14 +175,15 @@ def by_pairs(folder: Path) -> dict[str, dict[str, list[float]]]:
     debates, its first test sentences of at most 20 words."""
     sides = (read_lines(f"{EUROPARL}/test3000.{side}") for side in ("en", "fr"))
     short = [pair for pair in zip(*sides, strict=True) if len(pair[0].split()) <= 20][:DEBATES]
-    debates = [[pair[side] for pair in short] for side in (0, 1)]
-    captions = [f"{MULTI30K}/test2016.{side}" for side in ("en", "fr")]
+    sources, references = zip(*short, strict=True)
+    captions = list(read_lines(f"{MULTI30K}/test2016.fr"))
     found = defaultdict[str, dict[str, list[float]]](lambda: defaultdict(list))
     for file in sorted((folder / "tests/test2016").glob("*.txt")):
         name, _, seed = file.stem.partition(".")
-        found[name]["captions"].append(round(evaluate(file, *captions).bleu.value, 1))
+        found[name]["captions"].append(round(bleu(Evidence(list(read_lines(file)), captions, "13a")).value, 1))
         if name.startswith(("parliament", "adapted")):
-            found[name]["debates"].append(round(evaluate(folder / name / seed, *debates).bleu.value, 1))
+            hypotheses = [each.text for each in Translator.load(folder / name / seed).translate(sources)]
+            found[name]["debates"].append(round(bleu(Evidence(hypotheses, references, "13a")).value, 1))
     return dict(found)
 
 

@@ -15,7 +15,7 @@ from demo_language.lexicon import NOUNS
 from demo_language.morphology import Noun
 from demo_language.phrase import Sentence
 from nmt.data.glossary import Glossary
-from nmt.evaluation.metrics import bleu_of
+from nmt.evaluation.metrics import Evidence, bleu
 from nmt.translation.markup import translate_marked, without_tags
 from nmt.translation.results import Translation
 from nmt.translation.translator import Translator
@@ -178,8 +178,7 @@ def glossary_by_seed(folder: Path, lines: int, seed: int) -> dict[str, Any]:
             ("of terms without data.glossary", untaught, others),
         ):
             hypotheses = [each.text for each in system.translate(texts)]
-            bleu = float(bleu_of("13a").corpus_score(hypotheses, [references]).score)
-            lists[f"BLEU {name}"].append(round(bleu, 2))
+            lists[f"BLEU {name}"].append(round(bleu(Evidence(hypotheses, references, "13a")).value, 2))
             if texts is annotated:
                 used = [one & other for one, other in zip(words(hypotheses), expected, strict=True)]
                 for kind, wanted in kinds.items():

@@ -25,7 +25,7 @@ ATTENTIONS: dict[str, dict[str, Any]] = {
     "luong general without feeding": {"type": "luong", "score": "general", "input_feeding": False},
 }
 
-BAHDANAU: dict[str, Any] = {"type": "bahdanau", "score": {"hidden": 7}}
+BAHDANAU = ATTENTIONS["bahdanau"]
 INITIAL: dict[str, Any] = {"type": "none", "context": "initial_state"}
 LUONG: dict[str, Any] = {"type": "luong"}
 AFTER: dict[str, Any] = {"type": "luong", "input_feeding": False}

@@ -15,7 +15,7 @@ from nmt.data.batching import Position, Specials, ahead, collate, plan_by_length
 from nmt.data.encoded import NUMBERS, Recipe, TrainingSet
 from nmt.data.tokenizer import Ids
 from nmt.errors import DataError
-from nmt.training.gradients import filled_up
+from nmt.training.gradients import POSITIONS, SENTENCES, filled_up
 from tests.small_translator import TOKENIZERS
 
 SPECIALS = Specials(source_pad=0, source_eos=3, target_pad=9, target_bos=7, target_eos=8)
@@ -179,4 +179,6 @@ def test_a_batch_moves_whole_and_its_lengths_stay() -> None:
         assert torch.equal(torch.cat((getattr(one, name), getattr(other, name))), whole_of)
         assert torch.equal(getattr(filled, name)[*map(slice, whole_of.shape)], whole_of)
         assert getattr(moved, name).device.type == "meta"
+    assert filled.source.shape == filled.target_input.shape == (SENTENCES, POSITIONS)
+    assert filled_up(filled, SPECIALS) is filled
     assert moved.source_lengths.device.type == "cpu" and moved.target_tokens == whole.target_tokens

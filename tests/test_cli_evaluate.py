@@ -45,20 +45,10 @@ TEST_SET = ("--source", "src", "--reference", "ref")
 TWO = ("--system", "good=good", "--system", "worse one=bad", "--output", "out/curve")
 
 
-def test_evaluate_a_file(files: Path, command: Command) -> None:
-    code, out, err = command(evaluate.main, *TEST_SET, "--hypotheses", "good")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    score = sacrebleu.corpus_bleu(GOOD, [REFERENCES]).score
-    assert lines[0] == f"BLEU {score:.2f}  nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
-    assert lines[1].startswith(f"chrF {sacrebleu.corpus_chrf(GOOD, [REFERENCES]).score:.2f}  nrefs:1|")
-    assert lines[-1].split()[:3] == ["good", "21-30", "1"]
-
-
 def test_scoring_files_does_not_load_pytorch(files: Path) -> None:
     cases = [["evaluate", *TEST_SET, "--hypotheses", "good", "--json", "scores"], ["length_curve", *TEST_SET, *TWO]]
     found = run_commands(cases, ("torch", "matplotlib.pyplot"), files)
-    assert [imported for _, imported in found] == [[], []]
+    assert found[0] == ("", []) and found[1][1] == []
     assert (files / "scores").exists() and (files / "out/curve.png").exists()
 
 

@@ -16,23 +16,23 @@ from nmt.config import Config
 from nmt.data.dataset import prepare
 from nmt.errors import ConfigError, Stopped
 from nmt.messages import silent
-from nmt.model import build_model
 from nmt.runs.directory import RunDirectory
 from nmt.runs.loading import load_run
 from nmt.training.gradients import Accumulation
 from nmt.training.reports import Log
 from nmt.training.train import train as train_run
 from nmt.training.trainer import Trainer
-from nmt.training.validation import Measures, Validator
+from nmt.training.validation import Validator
 from nmt.training.world import ONE_PROCESS, Machine, World, seed_apart
 from tests.models import NO_DROPOUT
 from tests.processes import KILLED, run_processes, try_processes
 from tests.small_run import config, metrics, train
-from tests.training.conftest import KINDS, batch_of, not_finite, parameters, spoil, update
+from tests.training.conftest import KINDS, batch_of, not_finite, parameters, spoil, trainer_of, update
 
 SGD = {"type": "sgd", "learning_rate": 3.0}
 CPU = torch.device("cpu")
 HOST = platform.node()
+LOG = Log(RunDirectory("nowhere"), silent, writes=False)
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +45,6 @@ def folder(folder: Path) -> Path:
 def exact(folder: Path, output: str = "run", **training: Any) -> Config:
     """A run whose numbers depend on nothing random, so that processes can be compared."""
     return config(folder, output=output, dropout=NO_DROPOUT, **({"optimizer": SGD} | training))
-
-
-def trainer_of(configuration: Config, world: World) -> Trainer:
-    """A trainer that writes nothing."""
-    prepared = prepare(configuration)
-    torch.manual_seed(1)
-    model = build_model(configuration.model, *prepared.tokenizers.sizes)
-    log = Log(RunDirectory("nowhere"), silent, writes=False)
-    return Trainer(configuration, prepared, model, log, Machine(CPU, world=world), Measures.of(configuration))
 
 
 # --- the gradient -----------------------------------------------------------------------------------------------------
@@ -167,7 +158,7 @@ def trained_until_killed(world: World, folder: str, kill: int | None, resume: bo
 
     training = {"updates": 6, "batch_tokens": 50, "save_every": 2, "validation": {"every": 1000, "first": None}}
     with patch.object(Trainer, "update", update):
-        train_run(exact(Path(folder), "elastic", **training), say=lambda line: None, resume=resume, world=world)
+        train_run(exact(Path(folder), "elastic", **training), resume=resume, world=world)
 
 
 def test_any_number_of_processes_goes_on_where_another_was_killed(folder: Path) -> None:
@@ -189,7 +180,7 @@ def with_faults(world: World, folder: str) -> list[dict[str, Any]]:
     """One update in which the second process alone has a problem, and one without; for each kind of problem."""
     found = []
     for fault in (not_finite(KINDS[0]), Mock(side_effect=torch.OutOfMemoryError)):
-        trainer = trainer_of(exact(Path(folder)), world)
+        trainer = trainer_of(exact(Path(folder)), LOG, Machine(CPU, world=world))
         if world.rank == 1:
             spoil(trainer, fault, [1])
         for _ in range(2):
@@ -201,7 +192,7 @@ def with_faults(world: World, folder: str) -> list[dict[str, Any]]:
 
 def test_an_update_that_fails_in_one_process_is_skipped_or_halved_by_all(folder: Path) -> None:
     """The update with halves is the same; no process waits for another."""
-    trainer = trainer_of(exact(folder), ONE_PROCESS)
+    trainer = trainer_of(exact(folder), LOG, Machine(CPU))
     for _ in range(2):
         update(trainer, [batch_of(trainer, [0, 1, 2, 3])])
     expected = parameters(trainer)
@@ -216,7 +207,7 @@ def stopped(world: World, folder: str) -> bool:
     """A run in which the last process alone is asked to stop."""
     stop = nullcontext(Mock(side_effect=[None, None, None, Stopped] if world.rank == 1 else None))
     try:
-        train_run(exact(Path(folder), "stopped", updates=50), say=lambda line: None, stop_request=stop, world=world)
+        train_run(exact(Path(folder), "stopped", updates=50), stop_request=stop, world=world)
     except Stopped:
         return True
     return False
@@ -256,7 +247,7 @@ def killed_in_validation(world: World, folder: str) -> None:
         return real(*arguments)
 
     with patch.object(Validator, "translate", translate):
-        train_run(exact(Path(folder), "validated", updates=6), say=lambda line: None, world=world)
+        train_run(exact(Path(folder), "validated", updates=6), world=world)
 
 
 def test_a_validation_that_a_process_does_not_finish_has_no_score(folder: Path) -> None:

@@ -243,7 +243,7 @@ def test_results_of_two_seeds(tmp_path: Path) -> None:
     assert with_precision(auto, {auto.runs[1].label: ()}, silent) == {auto.runs[1].label: own}
     assert not (tmp_path / "out/precision.json").exists(), "nothing is measured again"
     train(plan.runs[1].config)
-    page = draw_all(plan, lambda line: None)
+    page = draw_all(plan, silent)
     written = json.loads((tmp_path / "out/results.json").read_text("utf-8"))
     [row] = written["rows"]
     of_runs = [json.loads((run.path / "test.scores.json").read_text("utf-8")) for run in plan.runs]
@@ -265,7 +265,7 @@ def test_translations_are_those_of_what_they_were_made_from(finished: tuple[Path
     plan = plan_of(write_experiment(folder, {"none": SYSTEMS["none"]}, tests={"other": files}))
     [run] = plan.runs
     assert not is_translated(plan, run, "other")
-    translate_all(plan, lambda line: None, lambda: None)
+    translate_all(plan, silent, lambda: None)
     changes = {
         run.path / "checkpoints/best/model.safetensors": False,
         folder / "validation.low": False,

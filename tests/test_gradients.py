@@ -9,7 +9,6 @@ from torch import Tensor
 
 from nmt.config.schema import Kernels
 from nmt.data.batching import Batch
-from nmt.training import gradients
 from nmt.training.gradients import Accumulation, EagerGradients, GraphedGradients, filled_up
 from nmt.training.objective import TeacherForcing
 from nmt.training.world import Machine
@@ -18,16 +17,6 @@ from tests.models import ATTENTIONS, SPECIALS, VARIANTS, random_batch, small_mod
 from tests.test_objectives import batch
 
 CPU = torch.device("cpu")
-
-
-def test_shapes_are_multiples() -> None:
-    full = filled_up(batch(), SPECIALS)
-    assert full.source.shape == full.source.new_empty(gradients.SENTENCES, gradients.POSITIONS).shape
-    assert full.target_input.shape == full.target_output.shape == full.target_mask.shape == full.source.shape
-    assert full.source_lengths.tolist() == [4, 2, 7] + [1] * (gradients.SENTENCES - 3)
-    assert int(full.target_mask.sum()) == full.target_tokens == batch().target_tokens
-    again = filled_up(full, SPECIALS)
-    assert again is full
 
 
 @pytest.mark.parametrize("kernels", ["auto", "plain"])

@@ -22,16 +22,6 @@ LAYERS = [
 ]
 """From the lowest up; neighbors in one layer do not import each other."""
 LAYER = {name: height for height, names in enumerate(LAYERS) for name in names}
-WITHOUT_TORCH = (
-    "nmt.errors",
-    "nmt.files",
-    "nmt.config",
-    "nmt.data.corpus",
-    "nmt.data.tokenizer",
-    "nmt.evaluation",
-    "nmt.runs.directory",
-)
-"""Imported where a second's wait for PyTorch would be felt, or usable without it."""
 OF_SYS = {f"sys.{name}" for name in ("exit", "argv", "stdin", "stdout", "stderr")}
 SPEAKING = {"print", "input", "exit", "quit", "SystemExit", "os._exit"} | OF_SYS
 NAMES = {path: ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
@@ -80,9 +70,3 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         for name, tree in modules.items()
     }
     TopologicalSorter({name: others & set(modules) for name, others in graph.items()}).prepare()
-
-
-def test_what_should_start_quickly_does_not_import_torch() -> None:
-    quick = {name: set(imported(tree)) for name, tree in SOURCES.items() if name.startswith(WITHOUT_TORCH)}
-    wrong = {name for name, others in quick.items() if "torch" in {other.partition(".")[0] for other in others}}
-    assert wrong == set()

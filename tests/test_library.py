@@ -16,7 +16,6 @@ import nmt
 from nmt.cli.evaluate import main as evaluate_command
 from nmt.cli.length_curve import main as curve_command
 from nmt.errors import ConfigError, DataError, NmtWarning
-from nmt.search.greedy import Sampling
 from nmt.translation.searching import SearchOptions
 from tests.small_run import options
 
@@ -125,8 +124,6 @@ def test_keywords_are_options_of_the_search(translator: nmt.Translator) -> None:
     how = SearchOptions.from_config(translator.decoding, beam_size=3, n_best=3)
     with_keywords = translator.translate(sources, beam_size=3, n_best=3, attention=False)
     assert with_keywords == list(translator.stream(sources, how))
-    sampled = translator.translate(sources, beam_size=1, sampling=Sampling(seed=3))
-    assert len(sampled) == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from nmt.data.dataset import prepare
 from nmt.data.glossary import marked
 from nmt.data.protection import Protection, restored
 from nmt.data.rough import CHANGES, mistyped, readable, roughened
-from tests.small_run import train_whole_and_in_parts
 from tests.test_epochs import BPE, DROPOUT, configuration, pairs_of
 
 NEVER = dict.fromkeys(Rough.model_fields, 0.0)
@@ -73,7 +72,3 @@ def test_each_epoch_changes_other_sources(tmp_path: Path, tokenizer: Any, monkey
         assert all(text in (clean, clean[::-1]) for text, clean in texts)
         assert sum(text != clean for text, clean in texts) == pytest.approx(0.4 * len(texts), rel=0.25)
     assert epochs[0] != epochs[1] == pairs_of(prepare(chosen).train.in_epoch(1))
-
-
-def test_a_run_stopped_and_resumed_reads_the_same_changes(tmp_path: Path) -> None:
-    train_whole_and_in_parts(configuration(tmp_path, data={"rough": {"typos": 0.9}}, updates=6), tmp_path)

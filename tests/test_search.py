@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from nmt.errors import NmtError
 from nmt.search.beam import beam_search, best
 from nmt.search.greedy import greedy_search
-from nmt.search.interface import AttentionBuffer, Limits, penalty
-from tests.toy_model import BOS, EOS, PAD, A, B, C, ToyModel, emitted, limits
+from nmt.search.interface import penalty
+from tests.toy_model import BOS, EOS, A, B, C, ToyModel, emitted, limits
 
 
 def test_finished_sentences_leave_the_batch() -> None:
@@ -104,14 +104,6 @@ def test_nan_takes_no_place_of_a_number() -> None:
     assert [each[0].tokens for each in [*beams, *greedy_search(model, model.start(1), limits([5]))]] == [(B,)] * 2
 
 
-def test_impossible_tokens_are_never_emitted() -> None:
-    model = ToyModel(0, 1)
-    model.table[..., [B, C]] = -torch.inf
-    hypotheses = beam_search(model, model.start(1), limits([3]), beam_size=6, length_penalty=1.0, n_best=6)[0]
-    assert sorted(map(emitted, hypotheses)) == [(EOS,), (A, EOS), (A, A, EOS), (A, A, A)]
-    assert all(math.isfinite(each.score) for each in hypotheses)
-
-
 # --- ranking ----------------------------------------------------------------------------------------------------------
 
 
@@ -126,31 +118,3 @@ def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels:
     assert torch.equal(found, wanted.values[:, :count])
     assert torch.equal(positions, wanted.indices[:, :count])
     assert best(torch.tensor([[-0.0, 0.0, -0.0]]), 2)[1].tolist() == [[0, 1]]
-
-
-@pytest.mark.parametrize("width", [1, 2, 5])
-def test_forbidden_tokens_do_not_take_the_places_of_others(width: int) -> None:
-    found = []
-    for forbidden in (-20.0, 0.0):  # less likely and likelier than all others
-        model = ToyModel(4, 3)
-        model.table[..., [PAD, BOS]] = forbidden
-        start, most = model.start(3), limits([7] * 3)
-        beams = beam_search(model, start, most, beam_size=width, length_penalty=1.0, n_best=width)
-        found.append([*beams, *greedy_search(model, start, most)])
-    assert found[0] == found[1]
-
-
-def test_nothing_follows_an_end_symbol_of_id_0_in_a_vocabulary_smaller_than_the_beam() -> None:
-    model = ToyModel(3, 1, size=4)
-    limits = Limits(1, 0, (1,), torch.tensor([3]))
-    found = beam_search(model, model.start(1), limits, beam_size=5, length_penalty=0.0, n_best=5)
-    assert all(0 not in hypothesis.tokens for hypothesis in found[0])
-
-
-def test_the_attention_of_many_steps_is_kept_in_few_blocks() -> None:
-    kept = AttentionBuffer()
-    steps = [torch.rand(5, 1001) for _ in range(300)] + [torch.rand(2000, 1001)]
-    copies = [copy for weights in steps if (copy := kept.add(weights)) is not None]
-    assert kept.add(None) is None
-    assert all(torch.equal(copy, weights) for copy, weights in zip(copies, steps, strict=True))
-    assert len({copy.untyped_storage().data_ptr() for copy in copies}) == 3

@@ -29,7 +29,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 def configured(folder: Path, **sections: Any) -> tuple[Config, PreparedData]:
     config = Config.model_validate(options(folder) | sections)
-    return config, prepare(config, lambda _: None)
+    return config, prepare(config)
 
 
 def kernels_after_trial(

@@ -47,7 +47,8 @@ class Figure:
 
     def pytest_sessionfinish(self) -> None:
         figure = {
-            **provenance(shlex.join(["pytest", *sys.argv[1:]])),
+            **provenance(),
+            "command": shlex.join(["pytest", *sys.argv[1:]]),
             "seconds": round(time.monotonic() - self.begun),
             "passed": {name: f"{self.passed[name]} of {tried}" for name, tried in sorted(self.tried.items())},
         }

@@ -35,16 +35,20 @@ def make(folder: Path, tmp_path: Path) -> Make:
 
     def make(said: list[str] | None = None, sections: dict[str, Any] | None = None, **training: Any) -> Trainer:
         configuration = Config.model_validate(options(folder, **training) | (sections or {}))
-        prepared = prepare(configuration)
-        torch.manual_seed(1)
-        model = build_model(configuration.model, *prepared.tokenizers.sizes).double()
         run = RunDirectory(tmp_path / f"run-{next(numbers)}")
         run.path.mkdir()
         log = Log(run, (said if said is not None else []).append)
-        machine = Machine(torch.device("cpu"), torch.float64, configuration.kernels)
-        return Trainer(configuration, prepared, model, log, machine, Measures.of(configuration))
+        return trainer_of(configuration, log, Machine(torch.device("cpu"), torch.float64))
 
     return make
+
+
+def trainer_of(configuration: Config, log: Log, machine: Machine) -> Trainer:
+    """A trainer that has not begun, in the precision of the machine."""
+    prepared = prepare(configuration)
+    torch.manual_seed(1)
+    model = build_model(configuration.model, *prepared.tokenizers.sizes).to(machine.precision)
+    return Trainer(configuration, prepared, model, log, machine, Measures.of(configuration))
 
 
 def batch_of(trainer: Trainer, rows: list[int]) -> Batch:
