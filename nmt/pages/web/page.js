@@ -16,7 +16,7 @@ async function translate(line, signal) {
   await new Promise((resume) => setTimeout(resume)); // keys that are pressed between two lines are handled first
   signal.throwIfAborted();
   const found = translator.translate(line, { beam: 1, candidates: 5 });
-  return found.cut ? { ...found, warning: `Only the first ${translator.config.decoding.max_source} pieces are read.` } : found;
+  return found.cut ? { ...found, warning: "Too long: only its beginning is read." } : found;
 }
 
 const langs = langsOf(source, target);

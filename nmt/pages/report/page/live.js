@@ -342,7 +342,5 @@ function sourceSize(translator, text) {
 
 /** @param {LiveReading} [reading] */
 function cutNote(reading) {
-  return reading?.translation.cut
-    ? `Only the first ${reading.translator.config.decoding.max_source} pieces are read.`
-    : "";
+  return reading?.translation.cut ? "Too long: only its beginning is read." : "";
 }
