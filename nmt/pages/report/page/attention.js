@@ -2,12 +2,11 @@
 
 import { decimal, dropDown, element, plainText, refill, slider, unitSwitch } from "../../web/parts/dom.js";
 import { modelOf, stepIn } from "../../web/parts/model.js";
-import { commonPlaces, marked, wordText } from "../../web/parts/numbers.js";
+import { commonPlaces, marked, unitsOf, wordText } from "../../web/parts/numbers.js";
 import { translationView } from "../../web/parts/view.js";
-import { isLive, liveLink } from "./engines.js";
 import { sentencePicker } from "./picker.js";
 import { explorerLink, failureTags, translationRow } from "./rows.js";
-import { choice, numberIn } from "./state.js";
+import { choice, formatState, numberIn } from "./state.js";
 
 const SHARPEST = -3; // log2 of the temperature at the ends of the slider
 const FLATTEST = 3;
@@ -19,6 +18,7 @@ export function attentionPanel(report, go) {
   let drawn = "";
   const names = report.systems.map(({ name }) => name);
   const hasGold = report.sentences.some(({ systems }) => systems[names[0]].gold.length);
+  const isLive = Object.values(report.engines).some((each) => typeof each !== "string");
   const controls = {
     picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" }), report.langs.source),
     system: dropDown("System", names, (system) => go({ system, step: "" })),
@@ -31,8 +31,8 @@ export function attentionPanel(report, go) {
     ),
   };
   const view = translationView((step) => go({ step: String(step + 1) }, { replace: true }));
-  const heading = element("h3", { class: "sentence-title" });
-  const translations = element("div", { class: "translations" });
+  const heading = element("h3", {});
+  const translations = element("div", {});
   const note = "Underlined words differ from the reference; in the reference, those that the chosen system lacks.";
   const body = [
     controls.picker.node,
@@ -67,10 +67,11 @@ export function attentionPanel(report, go) {
     controls.system.set(system);
     controls.view.set(model.view, views);
     controls.view.node.hidden = views.length < 2;
+    const live = formatState({ panel: "translate", translate: sentence.source.toWellFormed(), system });
     heading.replaceChildren(
       `Sentence ${sentence.id}`,
       element("small", {}, ` ${sentence.length} ${report.languages.unit}`),
-      isLive(report) ? element("a", { class: "change", href: liveLink(sentence, system) }, "Change it") : "",
+      isLive ? element("a", { class: "change", href: live }, "Change it") : "",
     );
     controls.unit.node.hidden = !model.weights;
     controls.sharpness.node.hidden = !model.weights || model.hard;
@@ -125,11 +126,9 @@ function exploredSentence(report, state) {
  * @returns {number[][]}
  */
 export function sharedGold({ gold, target_words: targetWords }, reference, unit) {
-  const parts = (/** @type {string} */ text) =>
-    unit === "characters" ? Array.from(text.replace(/\s/g, "")) : text.split(/\s+/).filter(Boolean);
-  const output = targetWords.flatMap((pieces, word) => parts(wordText(pieces)).map((text) => ({ text, word })));
+  const output = targetWords.flatMap((pieces, word) => unitsOf(wordText(pieces), unit).map((text) => ({ text, word })));
   const texts = output.map(({ text }) => text);
-  const common = new Map(commonPlaces(parts(reference), texts));
+  const common = new Map(commonPlaces(unitsOf(reference, unit), texts));
   return gold.flatMap(([source, place]) => {
     const found = common.get(place);
     return found === undefined ? [] : [[source, output[found].word]];

@@ -1,12 +1,11 @@
 // The beam as a tree: each piece of each hypothesis, where hypotheses part, and where they die.
 
-import { score } from "../../web/engine/search.js";
+import { path, score } from "../../web/engine/search.js";
 import { decimal, element } from "../../web/parts/dom.js";
 
 /**
  * @typedef {import("../../web/engine/search.js").Hypothesis} Hypothesis
  * @typedef {import("../../web/engine/search.js").BeamStep} BeamStep
- * @typedef {import("./engines.js").LiveReading} LiveReading
  *
  * @typedef {object} BeamNode a piece of a hypothesis
  * @property {Hypothesis} hypothesis
@@ -114,9 +113,9 @@ export function beamView(branch, langs) {
           on: {
             click: () =>
               branch(
-                pathOf(node)
-                  .filter((each) => !each.hypothesis.ended)
-                  .map((each) => pieces[each.hypothesis.token]),
+                path(node.hypothesis)
+                  .filter(({ ended }) => !ended)
+                  .map(({ token }) => pieces[token]),
               ),
             focus: () => describe(node),
             pointerenter: () => describe(node),
@@ -126,10 +125,8 @@ export function beamView(branch, langs) {
         node.fate === "dies" ? element("span", { class: "dead", "aria-hidden": "true" }, "×") : null,
       );
     });
-    const [columns, lanes] = [
-      Math.max(...nodes.map(({ step }) => step)),
-      Math.max(...nodes.map(({ lane }) => lane)) + 1,
-    ];
+    const columns = Math.max(...nodes.map(({ step }) => step));
+    const lanes = Math.max(...nodes.map(({ lane }) => lane)) + 1;
     tree.style.setProperty("--columns", String(columns));
     tree.style.setProperty("--lanes", String(lanes));
     const hadFocus = tree.contains(document.activeElement);
@@ -141,8 +138,8 @@ export function beamView(branch, langs) {
 
     /** A hypothesis in words. @param {BeamNode} node */
     function inWords(node) {
-      const text = pathOf(node)
-        .map(({ hypothesis }) => pieces[hypothesis.token])
+      const text = path(node.hypothesis)
+        .map(({ token }) => pieces[token])
         .join("")
         .replaceAll("▁", " ")
         .trim();
@@ -161,11 +158,6 @@ export function beamView(branch, langs) {
     }
   }
   return { node: element("div", {}, element("p", { class: "note" }, note), picture, description), draw };
-}
-
-/** The nodes from the first piece to this one. @param {BeamNode} node @returns {BeamNode[]} */
-function pathOf(node) {
-  return node.parent ? [...pathOf(node.parent), node] : [];
 }
 
 /** Move the focus along the tree. @param {KeyboardEvent} event @param {BeamNode[]} nodes @param {HTMLElement[]} buttons */
@@ -205,8 +197,8 @@ function lines(nodes, columns, lanes) {
   for (const { parent, step, lane } of nodes) {
     if (!parent?.parent) continue; // no line leads from the root
     const [x, y, u, v] = [parent.step - 0.5, parent.lane + 0.5, step - 0.5, lane + 0.5];
-    const path = `M${x} ${y}C${x + 0.5} ${y} ${u - 0.5} ${v} ${u} ${v}`;
-    picture.append(make("path", { d: path, class: lane === 0 ? "best" : "" }));
+    const curve = `M${x} ${y}C${x + 0.5} ${y} ${u - 0.5} ${v} ${u} ${v}`;
+    picture.append(make("path", { d: curve, class: lane === 0 ? "best" : "" }));
   }
   return picture;
 }

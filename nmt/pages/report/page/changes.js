@@ -9,17 +9,15 @@
  * @returns {number[]}
  */
 export function withWeight(row, columns, weight) {
-  const chosen = row.map((_, column) => columns.includes(column));
-  const total = (/** @type {boolean} */ inside) =>
-    row.reduce((sum, value, column) => (chosen[column] === inside ? sum + value : sum), 0);
-  const sums = { true: total(true), false: total(false) };
-  return row.map((value, column) => {
-    const inside = chosen[column];
-    const share = inside ? weight : 1 - weight;
-    const members = inside ? columns.length : row.length - columns.length;
-    const sum = sums[`${inside}`];
-    return sum > 0 ? (share * value) / sum : share / members;
-  });
+  const others = [...row.keys()].filter((column) => !columns.includes(column));
+  const changed = row.slice();
+  const divide = (/** @type {number} */ share, /** @type {number[]} */ among) => {
+    const sum = among.reduce((total, column) => total + row[column], 0);
+    for (const column of among) changed[column] = sum > 0 ? (share * row[column]) / sum : share / among.length;
+  };
+  divide(weight, columns);
+  divide(1 - weight, others);
+  return changed;
 }
 
 /** Weights by step as a text for an address: 3:0.25,0,0.75;4:1,0,0. @param {Map<number, number[]>} clamps */

@@ -2,7 +2,6 @@
 
 import { element, figure, setDisabled, slider } from "../../web/parts/dom.js";
 import { heatMap } from "../../web/parts/heatmap.js";
-import { columnsOf } from "../../web/parts/model.js";
 import { formatClamps, withWeight } from "./changes.js";
 
 /**
@@ -20,9 +19,7 @@ export function weightsView(go) {
     go({ step: String(row + 1), cell: place === null ? "" : String(place + 1) }, { replace: true });
   const heat = heatMap({ point: () => {}, leave: () => {}, choose });
   const description = element("p", { class: "description" });
-  const weight = slider("Weight", { min: 0, max: 1, step: 0.01, say: (value) => value.toFixed(2) }, (value) =>
-    give(value),
-  );
+  const weight = slider("Weight", { min: 0, max: 1, step: 0.01, say: (value) => value.toFixed(2) }, give);
   const button = (/** @type {string} */ label, /** @type {() => void} */ click) =>
     element("button", { type: "button", on: { click } }, label);
   const even = button("Even out the step", () => setRows((row) => row.map(() => 1 / row.length)));
@@ -38,13 +35,10 @@ export function weightsView(go) {
   );
   const node = element("div", {}, picture, none);
 
-  /** Rows of pieces that make the row of the heat map. */
-  const placesOf = (/** @type {Model} */ { groups, firstOf, step }) => groups[step].map((_, k) => firstOf[step] + k);
-
   /** Change the rows of the step; null: let the network have its own. @param {(row: number[], k: number) => number[] | null} change */
   function setRows(
     change,
-    places = model ? placesOf(model) : [],
+    places = model ? model.rowPlaces[model.step] : [],
     rows = places.map((place) => model?.matrix?.[place] ?? []),
   ) {
     if (!model) return;
@@ -62,10 +56,10 @@ export function weightsView(go) {
     if (!model?.matrix) return;
     const cell = `${model.step} ${column} ${model.unit}`;
     if (held.cell !== cell) {
-      const places = placesOf(model);
+      const places = model.rowPlaces[model.step];
       held = { cell, places, rows: places.map((place) => /** @type {number[][]} */ (model?.matrix)[place]) };
     }
-    const columns = columnsOf(model, column);
+    const columns = model.columnPlaces[column];
     setRows((row) => withWeight(row, columns, value), held.places, held.rows);
   }
 
@@ -76,7 +70,7 @@ export function weightsView(go) {
       picture.hidden = false;
       heat.draw(next, picture.clientWidth || node.parentElement?.clientWidth || 600);
       heat.paint(next);
-      heat.hold(next.groups.map((pieces, row) => pieces.some((_, k) => next.held?.has(next.firstOf[row] + k))));
+      heat.hold(next.rowPlaces.map((places) => places.some((place) => next.held?.has(place))));
     },
     /** Say what the chosen cell is. @param {Model} next @param {string | undefined} cell */
     show(next, cell) {
@@ -87,7 +81,7 @@ export function weightsView(go) {
       const row = next.weights[next.step];
       const place = Number(cell) - 1;
       column = Number.isInteger(place) && row[place] !== undefined ? place : row.indexOf(Math.max(...row));
-      if (held.cell !== `${next.step} ${column} ${next.unit}`) held.cell = "";
+      if (!next.held?.size || held.cell !== `${next.step} ${column} ${next.unit}`) held.cell = "";
       description.replaceChildren(
         element("bdi", { class: "word", lang: next.langs.target }, next.rows[next.step]),
         " attends to ",
@@ -95,7 +89,7 @@ export function weightsView(go) {
       );
       if (document.activeElement !== weight.control || !held.cell) weight.set(row[column]);
       heat.pick(next.step, column);
-      setDisabled(release, !placesOf(next).some((each) => next.held?.has(each)));
+      setDisabled(release, !next.rowPlaces[next.step].some((each) => next.held?.has(each)));
     },
     /** @param {Model} next @param {number} step */
     light(next, step) {

@@ -16,14 +16,18 @@ export function coverageView() {
         );
         return;
       }
-      const { read, entropies } = coverageOf(model);
+      const { weights, columns, rows, rowPlaces, langs } = model;
+      const read = columns.map((_, column) =>
+        (weights ?? []).reduce((sum, row, k) => sum + row[column] * rowPlaces[k].length, 0), // rows are means over pieces
+      );
+      const entropies = rowPlaces.map((places) => mean(places.map((place) => model.entropies[place])));
       const most = Math.log2(model.positions);
       const covered =
         "The sum of a source word’s weights over all output pieces: near 0 was never read, far above its pieces more than once.";
       const spread = `Bits of the weights while a word was written: 0 is one source piece, ${most.toFixed(2)} all alike.`;
       node.replaceChildren(
-        bars("Coverage", covered, model.columns, read, Math.max(...read, 1), model.langs.source),
-        bars("Entropy", spread, model.rows, entropies, most, model.langs.target),
+        bars("Coverage", covered, columns, read, Math.max(...read, 1), langs.source),
+        bars("Entropy", spread, rows, entropies, most, langs.target),
       );
     },
   };
@@ -50,14 +54,4 @@ export function bars(title, note, words, values, most, lang) {
   const rows = items.map((item) => element("li", {}, item));
   const list = element("ol", { class: "bars" }, rows);
   return element("section", {}, element("h4", {}, title), element("p", { class: "note" }, note), list);
-}
-
-/** The sum of each column's weights, and the mean entropy of each row's pieces. @param {Model} model */
-function coverageOf(model) {
-  const { weights, columns, groups, firstOf } = model;
-  const read = columns.map((_, column) =>
-    (weights ?? []).reduce((sum, row, k) => sum + row[column] * groups[k].length, 0), // rows are means over pieces
-  );
-  const entropies = groups.map((pieces, row) => mean(pieces.map((_, k) => model.entropies[firstOf[row] + k])));
-  return { read, entropies };
 }

@@ -3,20 +3,10 @@
 import { Translator } from "../../web/engine/translator.js";
 import { byId } from "../../web/parts/dom.js";
 import { readingOf } from "../../web/parts/model.js";
-import { formatState } from "./state.js";
 
 /**
- * @typedef {import("../../web/engine/translator.js").Translation} Translation
  * @typedef {import("../../web/engine/search.js").BeamStep} BeamStep
  * @typedef {{beam: number, prefix: string[], clamps: Map<number, number[]>}} Wanted
- *
- * @typedef {object} Search
- * @property {Translation} translation
- * @property {BeamStep[]} beam
- * @property {Translator} translator
- * @property {number} milliseconds
- *
- * @typedef {Reading & Search} LiveReading
  */
 
 const LIVE_CANDIDATES = 5;
@@ -29,11 +19,6 @@ export function unpacked(id) {
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i += 1) bytes[i] = text.charCodeAt(i); // Uint8Array.from takes eight times as long
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
-}
-
-/** Whether any system translates in this page. @param {ReportData} report */
-export function isLive(report) {
-  return Object.values(report.engines).some((each) => typeof each !== "string");
 }
 
 /**
@@ -83,9 +68,4 @@ export function liveReading(translator, text, { beam, prefix, clamps }, language
     translator,
     milliseconds: performance.now() - began,
   };
-}
-
-/** The address of a stored sentence as one to change. @param {Sentence} sentence @param {string} system */
-export function liveLink(sentence, system) {
-  return formatState({ panel: "translate", translate: sentence.source.toWellFormed(), system });
 }

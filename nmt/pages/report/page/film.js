@@ -42,14 +42,10 @@ export function filmPanel(report, go) {
     sentence: dropDown(
       "Sentence",
       sentences.map(([source], number) => [String(number + 1), source]),
-      (/** @type {string} */ number) => go({ film: number }),
+      (film) => go({ film }),
     ),
     unit: unitSwitch((unit) => go({ unit })),
-    update: slider(
-      "Update",
-      { min: 0, max: last, step: 1, say: (/** @type {number} */ to) => updates[to]?.toLocaleString("en") },
-      show,
-    ),
+    update: slider("Update", { min: 0, max: last, step: 1, say: (to) => updates[to]?.toLocaleString("en") }, show),
   };
   const texts = element("div");
   const grid = element("div", { class: "film" });
@@ -106,7 +102,7 @@ export function filmPanel(report, go) {
     const { langs } = report;
     const [source, reference] = sentences[number] ?? [];
     texts.replaceChildren(
-      pairList({}, [
+      pairList([
         ["Source", plainText(source, langs.source)],
         ["Reference", plainText(reference, langs.target)],
       ]),

@@ -1,14 +1,9 @@
 // Occlusion: the sentence without one of its words, and which words of the output change.
 
 import { element } from "../../web/parts/dom.js";
-import { commonPlaces, marked, tokens } from "../../web/parts/numbers.js";
+import { commonPlaces, marked, unitsOf, wordTokens } from "../../web/parts/numbers.js";
 
 const MOST_WORDS = 60;
-
-/**
- * @typedef {import("./engines.js").LiveReading} LiveReading
- * @typedef {import("./live.js").Answer} Answer
- */
 
 /**
  * For each word of a text: the word, and the text without it. Characters, where the language has no spaces.
@@ -17,7 +12,7 @@ const MOST_WORDS = 60;
  * @param {string} unit
  */
 export function withoutEachWord(text, unit) {
-  const words = unit === "words" ? text.split(/\s+/).filter(Boolean) : Array.from(text.replace(/\s/g, ""));
+  const words = unitsOf(text, unit);
   const space = unit === "words" ? " " : "";
   const first = words.slice(0, MOST_WORDS);
   return first.map((word, k) => ({ word, rest: words.filter((_, other) => other !== k).join(space) }));
@@ -25,7 +20,7 @@ export function withoutEachWord(text, unit) {
 
 /** The share of the words of a text that another one lacks. @param {string} text @param {string} other */
 function shareLost(text, other) {
-  const [own, its] = [text, other].map((each) => tokens(each).filter((token) => token.trim()));
+  const [own, its] = [text, other].map(wordTokens);
   return own.length ? 1 - commonPlaces(own, its).length / own.length : 0;
 }
 
@@ -35,19 +30,14 @@ export function leaveView(langs) {
   const note = `Each line leaves one of the first ${MOST_WORDS} source words out. Underlined words were not in the translation of the whole sentence; the bar is the share of its words that are lost.`;
   return {
     node: element("div", {}, element("p", { class: "note" }, note), list),
-    /**
-     * @param {{word: string, rest: string}[]} left
-     * @param {LiveReading} whole
-     * @param {(Answer | undefined)[]} answers
-     */
-    draw(left, whole, answers) {
+    /** @param {({word: string} & Answer)[]} left @param {LiveReading} whole */
+    draw(left, whole) {
       list.replaceChildren(
-        ...left.map(({ word }, k) => {
-          const found = answers[k];
-          const lost = found?.reading ? shareLost(whole.text, found.reading.text) : 0;
-          const label = found?.reading ? { role: "img", "aria-label": `${Math.round(100 * lost)}% lost` } : {};
+        ...left.map(({ word, reading, problem }) => {
+          const lost = reading ? shareLost(whole.text, reading.text) : 0;
+          const label = reading ? { role: "img", "aria-label": `${Math.round(100 * lost)}% lost` } : {};
           const bar = element("span", { class: "bar", ...label, css: { "--w": lost } });
-          const text = found?.reading ? marked(found.reading.text, whole.text, langs.target) : (found?.problem ?? "…");
+          const text = reading ? marked(reading.text, whole.text, langs.target) : (problem ?? "…");
           return element("li", {}, element("del", { dir: "auto", lang: langs.source }, word), bar, text);
         }),
       );

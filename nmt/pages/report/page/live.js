@@ -36,10 +36,8 @@ const LOOKS = [
 ];
 
 /**
- * @typedef {import("./engines.js").LiveReading} LiveReading
  * @typedef {import("./engines.js").Wanted} Wanted
  * @typedef {{system: string, text: string, wanted: Wanted}} LiveRequest
- * @typedef {{reading?: LiveReading, problem?: string}} Answer
  */
 
 /** What makes a request differ from another. @param {LiveRequest} request */
@@ -144,9 +142,11 @@ export function livePanel(report, go) {
     return { ...request, wanted: { ...request.wanted, prefix, clamps: parseClamps(state.clamps ?? "") } };
   }
 
-  /** Sentences that lack one word each. */
-  const shortened = () =>
-    withoutEachWord(source(), report.languages.unit).map(({ rest }) => free(chosenSystem(), rest));
+  /** Each word, and the request of the sentence without it. */
+  const shortened = () => {
+    const left = withoutEachWord(source(), report.languages.unit);
+    return left.map(({ word, rest }) => ({ word, request: free(chosenSystem(), rest) }));
+  };
 
   /** Answer the requests one by one; typing goes on between them, and makes those that are left obsolete. */
   async function answer(/** @type {LiveRequest[]} */ requests) {
@@ -166,7 +166,7 @@ export function livePanel(report, go) {
   async function attempt({ system, text: sentence, wanted }) {
     try {
       const translator = await load(system);
-      const size = sourceSize(translator, sentence);
+      const size = translator.read(sentence).ids.length + 1; // with the end symbol
       const clamps = new Map([...wanted.clamps].filter(([, row]) => row.length === size)); // others are of another text
       return { reading: liveReading(translator, sentence, { ...wanted, clamps }, report.languages) };
     } catch (error) {
@@ -192,7 +192,7 @@ export function livePanel(report, go) {
     controls.unit.set(shownUnit());
     if (live.length && source().trim()) {
       const others = live.filter((name) => name !== chosenSystem()).map((name) => free(name));
-      const more = lookedAt() === "leave" ? shortened() : [];
+      const more = lookedAt() === "leave" ? shortened().map(({ request }) => request) : [];
       const requests = [changed(), free(chosenSystem()), ...others, ...more];
       if (answers.size > MOST_ANSWERS) answers.clear();
       void answer(requests);
@@ -230,12 +230,10 @@ export function livePanel(report, go) {
     for (const [name, view] of Object.entries(views)) view.node.hidden = name !== lookedAt();
     if (!model) return;
     if (lookedAt() === "beam") views.beam.draw(found.reading);
-    if (lookedAt() === "leave")
-      views.leave.draw(
-        withoutEachWord(source(), report.languages.unit),
-        found.reading,
-        shortened().map((each) => answers.get(requestKey(each))),
-      );
+    if (lookedAt() === "leave") {
+      const left = shortened().map((each) => ({ word: each.word, ...answers.get(requestKey(each.request)) }));
+      views.leave.draw(left, found.reading);
+    }
     if (lookedAt() === "cover") views.cover.draw(model);
     if (lookedAt() === "states") views.states.draw(model, found.reading);
   }
@@ -301,7 +299,8 @@ export function livePanel(report, go) {
     if (!source().trim()) return [row(link, "", "")];
     if (!reading) return [row(link, failed ?? "…", "")];
     const found = [own(reading, plain?.text ?? reading.text, link)];
-    if (!current || !isChanged(request)) return found;
+    const isChanged = request.wanted.prefix.length > 0 || request.wanted.clamps.size > 0;
+    if (!current || !isChanged) return found;
     const after = answers.get(requestKey(request));
     const waiting = row("changed", after ? "" : "…", ""); // it keeps its place: nothing moves under a finger
     return [...found, after?.reading ? own(after.reading, reading.text, "changed") : waiting];
@@ -328,16 +327,6 @@ const MOST_ANSWERS = 200;
 /** A text as one line, of which an address can be made. @param {string} text */
 function oneLine(text) {
   return text.replace(/[\r\n]+/g, " ").toWellFormed();
-}
-
-/** @param {LiveRequest} request */
-function isChanged({ wanted: { prefix, clamps } }) {
-  return prefix.length > 0 || clamps.size > 0;
-}
-
-/** Source positions of a text, the end symbol counted. @param {import("../../web/engine/translator.js").Translator} translator @param {string} text */
-function sourceSize(translator, text) {
-  return translator.read(text).ids.length + 1;
 }
 
 /** @param {LiveReading} [reading] */

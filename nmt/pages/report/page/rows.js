@@ -3,10 +3,10 @@
 import { element } from "../../web/parts/dom.js";
 import { formatState } from "./state.js";
 
-/** Pairs of a name and its content as a list. @param {Record<string, any>} properties @param {any[][]} pairs */
-export function pairList(properties, pairs) {
+/** Pairs of a name and its content as a list. @param {any[][]} pairs */
+export function pairList(pairs) {
   const nodes = pairs.map(([name, content]) => [element("dt", {}, name), element("dd", {}, content)]);
-  return element("dl", properties, nodes);
+  return element("dl", {}, nodes);
 }
 
 /** A row of translations: a name, a text, a number. @param {boolean} current @param {any[]} cells */

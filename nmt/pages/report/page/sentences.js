@@ -115,13 +115,8 @@ function selectSentences(report, { system, against, show, sort, search }) {
 }
 
 /** @param {Sentence} sentence */
-function textsOf(sentence) {
-  return [
-    sentence.source,
-    sentence.reference,
-    ...Object.values(sentence.systems).map((output) => output.text),
-    `no. ${sentence.id}`,
-  ];
+function textsOf({ id, source, reference, systems }) {
+  return [source, reference, ...Object.values(systems).map(({ text }) => text), `no. ${id}`];
 }
 
 /**
@@ -161,5 +156,5 @@ function sentenceRow(report, sentence, { system, against }) {
   ];
   const link = explorerLink(sentence, system, `No. ${sentence.id}`);
   const head = [link, facts.map((fact) => element("span", {}, fact)), failureTags(output)];
-  return element("li", {}, element("p", { class: "facts" }, head), pairList({}, pairs));
+  return element("li", {}, element("p", { class: "facts" }, head), pairList(pairs));
 }

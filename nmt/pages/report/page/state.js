@@ -43,10 +43,8 @@ export function choice(state, key, options) {
  * @param {number} otherwise
  */
 export function numberIn(state, key, low, high, otherwise) {
-  const value = Number(state[key]);
-  return state[key] === undefined || state[key] === "" || !Number.isFinite(value)
-    ? otherwise
-    : Math.min(Math.max(value, low), high);
+  const value = Number(state[key] || NaN);
+  return Number.isFinite(value) ? Math.min(Math.max(value, low), high) : otherwise;
 }
 
 /**

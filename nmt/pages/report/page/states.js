@@ -3,7 +3,6 @@
 import { likeliest, path, score } from "../../web/engine/search.js";
 import { dot } from "../../web/engine/weights.js";
 import { element } from "../../web/parts/dom.js";
-import { columnsOf } from "../../web/parts/model.js";
 import { bars } from "./coverage.js";
 
 const NEAREST = 6;
@@ -18,30 +17,22 @@ export function statesView() {
   const node = element("div", { class: "coverage states" });
   return {
     node,
-    /** @param {Model} model @param {import("./engines.js").LiveReading} reading */
+    /** @param {Model} model @param {LiveReading} reading */
     draw(model, { beam, translator }) {
       const { pieces } = translator.target;
       const alpha = translator.config.decoding.length_penalty;
       const best = beam.flatMap(({ ended }) => ended).reduce((a, b) => (score(b, alpha) > score(a, alpha) ? b : a));
-      const first = model.firstOf[model.step];
-      const nearest = path(best)
-        .slice(first, first + model.groups[model.step].length)
-        .map(({ token, readout }) => {
-          const { names, cosines } = readout ? nearestPieces(translator, readout) : { names: [], cosines: [] };
-          return bars(
-            `Nearest pieces where ${pieces[token]} was chosen`,
-            readout ? POINTS : MIXES,
-            names,
-            cosines,
-            1,
-            model.langs.target,
-          );
-        });
+      const shown = path(best).filter((_, place) => model.rowPlaces[model.step].includes(place));
+      const nearest = shown.map(({ token, readout }) => {
+        const { names, cosines } = readout ? nearestPieces(translator, readout) : { names: [], cosines: [] };
+        const title = `Nearest pieces where ${pieces[token]} was chosen`;
+        return bars(title, readout ? POINTS : MIXES, names, cosines, 1, model.langs.target);
+      });
       const { model: network, reverse_source: reversed } = translator.config;
       const { annotations } = best.state.memory;
       const end = annotations.length - 1; // the end symbol is read last, whatever the order of the others
-      const places = model.columns.map((_, column) =>
-        columnsOf(model, column).map((place) => (reversed && place < end ? end - 1 - place : place)),
+      const places = model.columnPlaces.map((word) =>
+        word.map((place) => (reversed && place < end ? end - 1 - place : place)),
       );
       const ways = network.encoder.directions === "both" ? 2 : 1;
       const moved = Array.from({ length: ways }, (_, way) => {

@@ -10,6 +10,14 @@ type Filmed = Pick<Sentence, "source" | "reference"> &
 type System = { name: string; views: string[]; hard: boolean; film: Film | null };
 /** How a system translated a stored sentence. */
 type Read = Reading & { gold: number[][]; scores: Record<string, number>; log_probability: number; failures: string[] };
+/** How a system translates a sentence in the page. */
+type LiveReading = Reading & {
+  translation: import("../../web/engine/translator.js").Translation;
+  beam: import("../../web/engine/search.js").BeamStep[];
+  translator: import("../../web/engine/translator.js").Translator;
+  milliseconds: number;
+};
+type Answer = { reading?: LiveReading; problem?: string };
 type Sentence = {
   id: number;
   source: string;

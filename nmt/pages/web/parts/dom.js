@@ -9,18 +9,9 @@
  * @param {...any} children elements, texts, lists of these; null is left out
  * @returns {HTMLElementTagNameMap[Tag]}
  */
-export function element(tag, properties = {}, ...children) {
-  return filled(document.createElement(tag), properties, children);
-}
-
-/**
- * @template {HTMLElement} Node
- * @param {Node} node
- * @param {Record<string, any>} properties
- * @param {any[]} children
- * @returns {Node}
- */
-function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children) {
+export function element(tag, { on = {}, data = {}, css = {}, ...attributes } = {}, ...children) {
+  /** @type {HTMLElement} */
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
   }
@@ -28,7 +19,7 @@ function filled(node, { on = {}, data = {}, css = {}, ...attributes }, children)
   for (const [name, value] of Object.entries(data)) node.dataset[name] = value;
   for (const [name, value] of Object.entries(css)) node.style.setProperty(name, value);
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
-  return node;
+  return /** @type {HTMLElementTagNameMap[Tag]} */ (node);
 }
 
 /**
@@ -201,14 +192,13 @@ export function figure(caption, ...content) {
   return element("figure", {}, element("figcaption", {}, caption), ...content);
 }
 
-/** A number with `digits` digits after the point, or a dash. @param {number | null | undefined} value */
+/** A number with `digits` digits after the point. @param {number} value */
 export function decimal(value, digits = 1) {
-  if (value === null || value === undefined) return "–";
   const rounded = Number(value.toFixed(digits)) || 0; // zero has no sign
   return rounded.toFixed(digits).replace("-", "−");
 }
 
 /** A number with a sign. @param {number} value */
-export function signed(value, digits = 1) {
-  return Number(value.toFixed(digits)) > 0 ? `+${decimal(value, digits)}` : decimal(value, digits);
+export function signed(value) {
+  return Number(value.toFixed(1)) > 0 ? `+${decimal(value)}` : decimal(value);
 }

@@ -32,15 +32,14 @@ export function heatMap({ point, leave, choose }) {
       `Attention${system && ` of ${system}`}: rows are target ${unit}, columns source ${unit}`,
     );
     grid.dir = sourceRtl ? "rtl" : "ltr";
-    const head = (/** @type {string} */ text, /** @type {string} */ scope) =>
-      scope === "col"
-        ? element("th", { scope, role: "columnheader" }, plainText(text, langs.source))
-        : element("th", { scope, role: "rowheader" }, plainText(text, langs.target));
-    heads = columns.map((text) => head(text, "col"));
+    heads = columns.map((text) => element("th", { scope: "col", role: "columnheader" }, plainText(text, langs.source)));
     cells = names.map((_, row) =>
       columns.map((__, column) => element("td", { role: "gridcell", tabindex: row || column ? "-1" : "0" })),
     );
-    rows = names.map((text, row) => element("tr", { role: "row" }, head(text, "row"), cells[row]));
+    rows = names.map((text, row) => {
+      const head = element("th", { scope: "row", role: "rowheader" }, plainText(text, langs.target));
+      return element("tr", { role: "row" }, head, cells[row]);
+    });
     const corner = element("td", { role: "gridcell", "aria-label": "Target and source" });
     grid.replaceChildren(
       element("thead", { role: "rowgroup" }, element("tr", { role: "row" }, corner, heads)),

@@ -7,20 +7,20 @@ import { decodeWeights, entropyBits, joinedWeights, normalized, sharpened, UNSPA
  *
  * @param {Reading} output
  * @param {object} chosen
+ * @param {string} chosen.unit words or pieces
+ * @param {string} chosen.targetUnit words or characters: what stands between spaces in the language
+ * @param {number} chosen.step from 0
+ * @param {boolean} chosen.sourceRtl
+ * @param {Langs} chosen.langs
  * @param {string} [chosen.view] a name in the attention
- * @param {string} [chosen.unit] words or pieces
- * @param {string} [chosen.targetUnit] words or characters: what stands between spaces in the language
  * @param {number} [chosen.temperature]
- * @param {number} [chosen.step] from 0
  * @param {string} [chosen.system]
  * @param {number[][]} [chosen.links] gold links, as [source word, target word]
  * @param {boolean} [chosen.hard] whether each step looks at one position
- * @param {boolean} [chosen.sourceRtl]
- * @param {Langs} [chosen.langs]
  */
 export function modelOf(
   output,
-  { view = "attention", unit = "words", targetUnit = "words", temperature = 1, step = 0, ...others },
+  { view = "attention", unit, targetUnit, temperature = 1, step, system = "", sourceRtl, langs, ...others },
 ) {
   const { source_words: sourceWords, target_words: targetWords } = output;
   const [sourcePieces, targetPieces] = [sourceWords.flat(), targetWords.flat()];
@@ -28,8 +28,8 @@ export function modelOf(
   const trained = typeof encoded === "string" ? decodeWeights(encoded, targetPieces.length) : (encoded?.map(normalized) ?? null);
   const matrix = trained && trained.map((row) => sharpened(row, temperature));
   const joined = unit === "words";
-  const groups = joined ? targetWords : targetPieces.map((piece) => [piece]); // a row, a step, for each
-  const { system = "", links = [], hard = false, sourceRtl = false, langs = {} } = others;
+  const { links = [], hard = false } = others;
+  const rowPlaces = joined ? placesOf(targetWords) : targetPieces.map((_, place) => [place]); // a row, a step, for each
   return {
     output,
     system,
@@ -42,16 +42,16 @@ export function modelOf(
     langs,
     sourceStarts: joined ? sourceWords.map(([piece]) => piece) : sourcePieces,
     targetPieces,
-    groups,
     matrix,
     weights: matrix && joined ? joinedWeights(matrix, targetWords, sourceWords) : matrix,
     columns: joined ? sourceWords.map(wordText) : sourcePieces,
     rows: joined ? targetWords.map(wordText) : targetPieces,
-    firstOf: groups.map((_, k) => groups.slice(0, k).flat().length), // the first piece of each row
+    rowPlaces,
+    columnPlaces: joined ? placesOf(sourceWords) : sourcePieces.map((_, place) => [place]),
     entropies: matrix ? matrix.map(entropyBits) : [],
     positions: sourcePieces.length,
     gold: joined ? links : linksOfPieces(links, sourceWords, targetWords),
-    step: Math.max(Math.min(step, groups.length - 1), 0),
+    step: Math.max(Math.min(step, rowPlaces.length - 1), 0),
   };
 }
 
@@ -75,18 +75,15 @@ export function readingOf({ text, sourcePieces, pieces, candidates, probabilitie
 }
 
 /** The step in another unit that has the first piece of the current one. @param {Model} model @param {string} unit */
-export function stepIn({ output, firstOf, step }, unit) {
-  return unit === "pieces" ? firstOf[step] : wordOfPiece(output.target_words)[firstOf[step]];
+export function stepIn({ output, rowPlaces, step }, unit) {
+  const [first] = rowPlaces[step];
+  return unit === "pieces" ? first : wordOfPiece(output.target_words)[first];
 }
 
-/** The source pieces of a column. @param {Model} model @param {number} column */
-export function columnsOf({ unit, output }, column) {
-  return unit === "pieces" ? [column] : piecesOf(output.source_words, column);
-}
-
-/** The places of the pieces of a word. @param {string[][]} words @param {number} word */
-function piecesOf(words, word) {
-  return wordOfPiece(words).flatMap((own, piece) => (own === word ? [piece] : []));
+/** The places of the pieces of each word. @param {string[][]} words */
+function placesOf(words) {
+  let place = 0;
+  return words.map((pieces) => pieces.map(() => place++));
 }
 
 /**
@@ -97,8 +94,9 @@ function piecesOf(words, word) {
  * @param {string[][]} targetWords
  */
 function linksOfPieces(links, sourceWords, targetWords) {
+  const [columns, rows] = [placesOf(sourceWords), placesOf(targetWords)];
   return links.flatMap(([source, target]) =>
-    piecesOf(sourceWords, source).flatMap((column) => piecesOf(targetWords, target).map((row) => [column, row])),
+    (columns[source] ?? []).flatMap((column) => (rows[target] ?? []).map((row) => [column, row])), // read in part
   );
 }
 

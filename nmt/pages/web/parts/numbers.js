@@ -88,14 +88,18 @@ export const UNSPACED =
 const LETTERS = `(?:(?!${UNSPACED})[\\p{L}\\p{M}\\p{N}])+`;
 const TOKEN = new RegExp(`\\s+|${UNSPACED}|${LETTERS}(?:['’_-]${LETTERS})*['’]?|\\S`, "gu");
 
-/**
- * Words, marks and spaces of a text, in order; single characters in scripts without spaces.
- *
- * @param {string} text
- * @returns {string[]}
- */
-export function tokens(text) {
-  return text.match(TOKEN) ?? [];
+/** Words, marks and spaces of a text, in order; single characters in scripts without spaces. @param {string} text */
+const tokens = (text) => text.match(TOKEN) ?? [];
+
+/** Whether a token is no space. @param {string} token */
+const isWord = (token) => token.trim() !== "";
+
+/** The tokens of a text but for the spaces. @param {string} text */
+export const wordTokens = (text) => tokens(text).filter(isWord);
+
+/** What stands between spaces; without spaces in the language, each character. @param {string} text @param {string} unit */
+export function unitsOf(text, unit) {
+  return unit === "words" ? text.split(/\s+/).filter(Boolean) : Array.from(text.replace(/\s/g, ""));
 }
 
 /**
@@ -130,22 +134,16 @@ export function commonPlaces(left, right) {
  * @param {string} [lang]
  */
 export function marked(text, other, lang) {
-  const isWord = (/** @type {string} */ token) => token.trim() !== "";
-  const words = tokens(text);
-  const places = words.map((_, k) => k).filter((k) => isWord(words[k]));
-  const common = commonPlaces(
-    places.map((k) => words[k]),
-    tokens(other).filter(isWord),
-  );
-  const same = new Set(common.map(([k]) => places[k]));
+  const same = new Set(commonPlaces(wordTokens(text), wordTokens(other)).map(([k]) => k));
+  let place = 0; // among the words
   /** @type {{different: boolean, text: string}[]} */
   const runs = [];
-  words.forEach((token, k) => {
-    const different = isWord(token) && !same.has(k);
+  for (const token of tokens(text)) {
+    const different = isWord(token) && !same.has(place++);
     const last = runs.at(-1);
     if (last && last.different === different) last.text += token;
     else runs.push({ different, text: token });
-  });
+  }
   return element(
     "span",
     { dir: "auto", lang },

@@ -47,23 +47,25 @@ export function stepView({ point, leave, choose }) {
   /** @param {Model} model */
   function draw(model) {
     const { langs } = model;
-    places = model.columns.map((text) => element("span", { ...isolated(text), lang: langs.source }, shownPiece(text)));
+    places = model.columns.map((text) =>
+      element("span", { dir: isSymbol(text) ? "ltr" : null, lang: langs.source }, shownPiece(text)),
+    );
     source.replaceChildren(...spaced(places, model.sourceStarts));
     options = model.rows.map((text, number) =>
       element(
         "span",
         {
-          ...isolated(text),
+          dir: isSymbol(text) ? "ltr" : null,
           lang: langs.target,
           role: "option",
           tabindex: "-1",
-          ...(model.firstOf[number] < (model.forced ?? 0) ? { class: "forced", "aria-description": "given" } : {}),
+          ...(model.rowPlaces[number][0] < (model.forced ?? 0) ? { class: "forced", "aria-description": "given" } : {}),
           on: { pointerenter: () => point(number), click: () => choose(number) },
         },
         shownPiece(text),
       ),
     );
-    const starts = model.groups.map(([piece]) => piece);
+    const starts = model.rowPlaces.map(([first]) => model.targetPieces[first]);
     output.replaceChildren(...spaced(options, starts));
   }
 
@@ -95,7 +97,7 @@ export function stepView({ point, leave, choose }) {
     entropy.replaceChildren(...entropyInWords(model, shown));
     refill(
       candidates,
-      model.groups[shown].map((_, k) => candidatesOf(model, model.firstOf[shown] + k)),
+      model.rowPlaces[shown].map((place) => candidatesOf(model, place)),
     );
   }
 
@@ -128,14 +130,9 @@ function shownPiece(piece) {
   return piece === "▁" ? "␣" : piece.replace(/^▁/, "");
 }
 
-/** Whether a piece is a symbol such as </s>, not text. @param {string} piece */
+/** Whether a piece is a symbol such as </s>: no text, and read from left to right in any sentence. @param {string} piece */
 function isSymbol(piece) {
   return /^<.*>$/.test(piece);
-}
-
-/** Symbols are read from left to right in any sentence; letters join across pieces. @param {string} piece */
-function isolated(piece) {
-  return isSymbol(piece) ? { dir: "ltr" } : {};
 }
 
 /** @param {HTMLElement[]} nodes @param {string[]} pieces */
@@ -173,10 +170,9 @@ function entropyInWords(model, step) {
   if (!model.matrix) return [];
   const value = (/** @type {number} */ bits, /** @type {string} */ name) =>
     element("strong", { data: { value: name } }, bits.toFixed(2));
-  const first = model.firstOf[step];
   return [
     "Entropy ",
-    value(mean(model.entropies.slice(first, first + model.groups[step].length)), "entropy"),
+    value(mean(model.rowPlaces[step].map((place) => model.entropies[place])), "entropy"),
     " bits here, ",
     value(mean(model.entropies), "mean-entropy"),
     " on average; 0 is one source piece, ",
