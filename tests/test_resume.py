@@ -203,7 +203,7 @@ def test_damage_to_what_the_end_needs_is_seen_at_the_start(copied: tuple[Config,
         path.write_bytes(path.read_bytes()[:-1])
     said = train(damaged, resume=True)
     size = (run.checkpoints / kept[0] / "model.safetensors").stat().st_size
-    [line] = [line for line in said if "continues without it" in line]
+    [line] = [line for line in said if "it is not used" in line]
     assert line.startswith(f"{run.checkpoints}/best/model.safetensors: not a whole safetensors file (")
     assert line.endswith(f"; it has {size - 1:,} bytes); it is not used")
     assert differences(run.path, six) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nmt.errors import NmtError
 from nmt.search.beam import beam_search, best
 from nmt.search.greedy import greedy_search
-from nmt.search.interface import penalty
+from nmt.search.interface import AttentionBuffer, Limits, penalty
 from tests.toy_model import BOS, EOS, A, B, C, ToyModel, emitted, limits
 
 
@@ -118,3 +118,17 @@ def test_best_is_a_stable_sort_cut_off(seed: int, count: int, size: int, levels:
     assert torch.equal(found, wanted.values[:, :count])
     assert torch.equal(positions, wanted.indices[:, :count])
     assert best(torch.tensor([[-0.0, 0.0, -0.0]]), 2)[1].tolist() == [[0, 1]]
+
+
+def test_nothing_follows_an_end_symbol_of_id_0_in_a_vocabulary_smaller_than_the_beam() -> None:
+    model = ToyModel(3, 1, size=4)
+    limits = Limits(1, 0, (1,), torch.tensor([3]))
+    found = beam_search(model, model.start(1), limits, beam_size=5, length_penalty=0.0, n_best=5)
+    assert all(0 not in hypothesis.tokens for hypothesis in found[0])
+
+
+def test_a_full_block_of_attention_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AttentionBuffer, "BLOCK", 20)
+    kept, steps = AttentionBuffer(), list(torch.rand(9, 2, 4))
+    copies = [copy for each in steps if (copy := kept.add(each)) is not None]
+    assert torch.equal(torch.stack(copies), torch.stack(steps)) and kept.add(None) is None

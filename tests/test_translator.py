@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nmt.config.schema import Decoding
 from nmt.data.batching import ROWS
 from nmt.data.corpus import Pair
 from nmt.data.glossary import Glossary
@@ -314,8 +315,8 @@ def test_a_tag_goes_before_each_line_without_one() -> None:
     with pytest.raises(ConfigError, match=r"decoding\.to: no training corpus has the tag '<x>'; the tags are: <bt>"):
         translator.translate("a", to="<x>")
     forced = [force(model, tokenizers, [Pair(line, "a")], translator.device) for line in (LINES[0], tagged[0])]
-    other = replace(tokenizers, to=None)
-    forced += [force(model, other, [Pair(LINES[0], "a")], translator.device, to=tag) for tag in ("<bt>", None)]
+    other, line = replace(tokenizers, to=None), Pair(LINES[0], "a")
+    forced += [force(model, other, [line], translator.device, limits=Decoding(to=tag)) for tag in ("<bt>", None)]
     one, *same, without = (next(each)[1].log_probability for each in forced)
     assert [one] * 2 == same and without != one
 

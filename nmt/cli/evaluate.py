@@ -71,7 +71,7 @@ def evaluate(
     print(format_scores(scored))
     print(format_rows(scored.rows, scoring.source_unit))
     if model is not None and links is not None:
-        scores["alignment"] = evaluation.score_alignment(model, links, device, decoding.get("to"))
+        scores["alignment"] = evaluation.score_alignment(model, links, device, decoding)
         print(format_error_rates(scores["alignment"]))
     if calibrate and not problems:
         say(f"written: {model}/confidence.json, {model}/confidence.png")

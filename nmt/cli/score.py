@@ -85,13 +85,13 @@ def score(
 
     def decode(path: str, pairs: Iterator[Pair], warn: "WarnOfSide") -> "Iterator[tuple[Pair, ForcedDecoding]]":
         run = load_run(Path(path), place)
+        limits = run.config.decoding
         return force(
             run.network,
             run.tokenizers,
             pairs,
             place,
-            limits=run.config.decoding,
-            to=to if path == model else None,
+            limits=limits.model_copy(update={"to": to}) if to is not None and path == model else limits,
             keep_attention=alignments is not None,
             warn=warn,
         )

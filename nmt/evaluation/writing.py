@@ -131,7 +131,8 @@ def tokenizer_of_systems(runs: Mapping[str, Config], references: Sequence[str], 
     if len(tokenizers := set(choices.values())) > 1:
         raise ConfigError(
             *(f"{name}: BLEU's tokenizer is {choice}" for name, choice in choices.items()),
-            "scores by different tokenizers cannot be compared; give all the same evaluation.bleu_tokenizer",
+            "scores by different tokenizers cannot be compared; give all the same evaluation.bleu_tokenizer, or use "
+            "nmt-length-curve --bleu-tokenizer",
         )
     return tokenizers.pop()
 

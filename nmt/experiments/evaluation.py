@@ -193,10 +193,10 @@ def described(run: Path, config: Config, changes: Mapping[str, Any]) -> dict[str
 
 
 def score_alignment(
-    run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto", to: str | None = None
+    run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto", changes: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """Score the attention of a run, forced to read the references, as word alignment; None without attention. ``to``
-    replaces the tag of ``decoding.to``."""
+    """Score the attention of a run, forced to read the references, as word alignment; None without attention.
+    ``changes`` are options of the search that differ from the run's."""
     from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import word_attention  # noqa: PLC0415
@@ -205,8 +205,8 @@ def score_alignment(
     loaded = load_run(Path(run), place)
     if not loaded.model.attends:
         return None
-    limits = loaded.config.decoding
-    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place, limits, to))
+    limits = loaded.config.decoding.model_copy(update=dict(changes or {}))
+    return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place, limits))
 
 
 def evaluate(

@@ -169,8 +169,8 @@ def diagnose_systems(systems: Systems, scoring: Scoring, about: About) -> Diagno
     measured: dict[str, list[Floats]] = {}
     for entry, run, hypotheses in zip(systems.entries, runs, systems.translations, strict=True):
         systems.say(f"{entry.path}: scoring the references by forced decoding")
-        limits, to = run.config.decoding, systems.changes.get("to")
-        forced = force(run.network, run.tokenizers, pairs, device, limits=limits, to=to)
+        limits = run.config.decoding.model_copy(update=dict(systems.changes))
+        forced = force(run.network, run.tokenizers, pairs, device, limits=limits)
         values = [
             sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)
             for (_, each), hypothesis, reference in zip(forced, hypotheses, systems.references, strict=True)

@@ -4,7 +4,7 @@ The plain twin is ``Seq2Seq`` itself. A twin here is a function of a part and of
 holds no parameters of its own.
 
 Shapes: B sentences, S source and T target positions, E embedding, H hidden, C context, O readout, I input, G gates,
-W state.
+W state, D directions.
 """
 
 from collections.abc import Callable

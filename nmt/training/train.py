@@ -65,8 +65,8 @@ def train(
             run.
 
     Raises ConfigError if there is a run and neither ``resume`` nor ``overwrite`` is set, or if it was started with
-    another configuration, DataError for unusable text, FileError for a run that cannot go on, TypeError for a
-    configuration that is not loaded, Stopped if a stop was requested.
+    another configuration, DataError for unusable text, FileError for a run that cannot be read or written, NmtError if
+    training cannot go on, TypeError for a configuration that is not loaded, Stopped if a stop was requested.
     """
     if not isinstance(config, Config):
         raise TypeError(f"config must be a Config, as nmt.load_config(FILE) returns it; found {config!r}")

@@ -62,7 +62,6 @@ def force(
     *,
     limits: Decoding | None = None,
     batch_tokens: int = BATCH_TOKENS,
-    to: str | None = None,
     keep_attention: bool = True,
     warn: WarnOfSide = silent,
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
@@ -70,7 +69,7 @@ def force(
 
     A blank side is only the end symbol. Of a source at most ``limits.max_source`` pieces are read, of a translation as
     many as search may write for them, followed by the end symbol; ``warn`` is called for each side that is cut off, and
-    for a source that begins with a tag that was not trained. ``to`` replaces the tag of ``decoding.to``. With
+    for a source that begins with a tag that was not trained. ``limits.to`` is the tag of a source without one. With
     ``keep_attention`` the attention is returned, if the network has any.
     """
     limits = limits or Decoding()
@@ -85,7 +84,7 @@ def force(
         source_texts, target_texts = zip(*(each.texts for each in hidden), strict=True)
         read_ids = _encoded("source", tokenizers.source, source_texts, max_source, first, warn)
         written_ids = _encoded("target", tokenizers.target, target_texts, max_target, first, warn)
-        sources = [np.array(tokenizers.tagged(ids, to or tokenizers.to), np.int32) for ids in read_ids]
+        sources = [np.array(tokenizers.tagged(ids, limits.to or tokenizers.to), np.int32) for ids in read_ids]
         targets = [np.array(ids, np.int32) for ids in written_ids]
         source_lengths, target_lengths = (np.array([len(ids) for ids in each], np.int32) for each in (sources, targets))
         plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
@@ -143,11 +142,10 @@ def word_attention(
     pairs: Iterable[Pair],
     device: torch.device,
     limits: Decoding,
-    to: str | None = None,
 ) -> list[Weights]:
     """Return the attention between the words of each pair, (J, I), under forced decoding; the network must attend."""
     weights = []
-    for pair, each in force(network, tokenizers, pairs, device, limits=limits, to=to):
+    for pair, each in force(network, tokenizers, pairs, device, limits=limits):
         assert each.attention is not None
         weights.append(word_weights(each.attention, each.source_pieces, each.target_pieces, *pair))
     return weights
