@@ -322,12 +322,12 @@ def test_a_system_that_cannot_load_keeps_no_other_waiting(page: Page, runs: dict
 
 
 def test_a_weight_is_given_to_the_sentence_that_is_there(page: Page, live: Path) -> None:
-    opened(page, live, at(beam=1, unit="pieces"))
-    for more in ("", " fir"):
+    opened(page, live, at(beam=1, unit="pieces", cell=5))
+    for more, key in (("", Keys.ARROW_RIGHT), (" fir", Keys.ARROW_LEFT)):  # of the end symbol, then of "fir"
         page.find(f"{PANEL} textarea").send_keys(more)
         page.until("return !location.hash.includes('clamps')")
         settled(page)
-        page.find(f"{PANEL} .clamp input").send_keys(Keys.ARROW_LEFT)
+        page.find(f"{PANEL} .clamp input").send_keys(key)
         page.until("return location.hash.includes('clamps')")
         settled(page)
         assert state(page)["clamps"].count(",") + 1 == len(page.all(f"{PANEL} .heat thead th"))
