@@ -36,8 +36,8 @@ pygments_style, pygments_dark_style = "tango", "monokai"
 
 
 def fill(_: Sphinx, page: str, source: list[str]) -> None:
-    """Add the notebook to the page of the tutorial, and lead the links of each page into the site."""
-    text = f"{source[0]}\n{tutorial.to_markdown()}" if page == "tutorial" else source[0]
+    """Put the notebook into the page of the tutorial, and lead the links of each page into the site."""
+    text = f"{tutorial.to_markdown()}\n{source[0]}" if page == "tutorial" else source[0]
     source[0] = re.sub(r"\[([^\]]+)\]\((?:\.\./)+([^)#]*)(#[^)]*)?\)", _within, text)
 
 
