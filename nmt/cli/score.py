@@ -71,6 +71,7 @@ def score(
     from nmt.device import resolve_device  # noqa: PLC0415  (slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import BLANK, force  # noqa: PLC0415
+    from nmt.translation.searching import SearchOptions  # noqa: PLC0415
 
     def warn(side: str, pair: int, problem: str) -> None:
         line, copy = divmod(pair - 1, n_best if side == "source" else 1)
@@ -85,13 +86,12 @@ def score(
 
     def decode(path: str, pairs: Iterator[Pair], warn: "WarnOfSide") -> "Iterator[tuple[Pair, ForcedDecoding]]":
         run = load_run(Path(path), place)
-        limits = run.config.decoding
         return force(
             run.network,
             run.tokenizers,
             pairs,
             place,
-            limits=limits.model_copy(update={"to": to}) if to is not None and path == model else limits,
+            limits=SearchOptions.from_config(run.config.decoding, to=to if path == model else None),
             keep_attention=alignments is not None,
             warn=warn,
         )

@@ -200,12 +200,13 @@ def score_alignment(
     from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import word_attention  # noqa: PLC0415
+    from nmt.translation.searching import SearchOptions  # noqa: PLC0415
 
     place = resolve_device(device)
     loaded = load_run(Path(run), place)
     if not loaded.model.attends:
         return None
-    limits = loaded.config.decoding.model_copy(update=dict(changes or {}))
+    limits = SearchOptions.from_config(loaded.config.decoding, **(changes or {}))
     return alignment_report(gold, word_attention(loaded.network, loaded.tokenizers, gold.pairs, place, limits))
 
 

@@ -160,6 +160,7 @@ def diagnose_systems(systems: Systems, scoring: Scoring, about: About) -> Diagno
     from nmt.device import resolve_device  # noqa: PLC0415  (PyTorch is slow to import)
     from nmt.runs.loading import load_run  # noqa: PLC0415
     from nmt.translation.forced import force  # noqa: PLC0415
+    from nmt.translation.searching import SearchOptions  # noqa: PLC0415
 
     unit = scoring.reference_unit
     device = resolve_device(systems.device)
@@ -169,7 +170,7 @@ def diagnose_systems(systems: Systems, scoring: Scoring, about: About) -> Diagno
     measured: dict[str, list[Floats]] = {}
     for entry, run, hypotheses in zip(systems.entries, runs, systems.translations, strict=True):
         systems.say(f"{entry.path}: scoring the references by forced decoding")
-        limits = run.config.decoding.model_copy(update=dict(systems.changes))
+        limits = SearchOptions.from_config(run.config.decoding, **systems.changes)
         forced = force(run.network, run.tokenizers, pairs, device, limits=limits)
         values = [
             sentence_measures(each.log_probabilities[:-1], each.attention, hypothesis, reference, function_words, unit)
