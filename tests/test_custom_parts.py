@@ -3,7 +3,6 @@
 Shapes: B sentences, S source positions, R rows, Q queries, E embedding, C context, H hidden.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from nmt.translation.translator import Translator
 from tests.comparison import differences
 from tests.small_run import metrics, options, train
 from tests.test_corpus import problems_of
+from tests.test_docs import PAGES, blocks
 from tests.test_experiments import write_experiment
 
 # --- a decoder without a hidden vector, a cell, an attention without weights ------------------------------------------
@@ -123,8 +123,7 @@ class MeanAttention(Attention):
 
 # --- each of them trains, resumes and translates ----------------------------------------------------------------------
 
-PAGE = (Path(__file__).parent.parent / "docs/architecture.md").read_text("utf-8")
-[SCORE], [SECTION] = (re.findall(rf"^```{kind}\n(.*?)\n```$", PAGE, re.S | re.M) for kind in ("python", "yaml"))
+[SCORE], [SECTION] = (blocks(PAGES["docs/architecture.md"], kind) for kind in ("python", "yaml"))
 PARTS: dict[str, dict[str, Any]] = {
     "score of the page": yaml.safe_load(SECTION)["model"],
     "decoder": {"decoder": {"type": "cache", "hidden": 24}},

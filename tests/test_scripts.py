@@ -6,7 +6,6 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
-import tomllib
 import venv
 import zipfile
 from collections.abc import Sequence
@@ -35,10 +34,9 @@ from peers.processes import matches
 from peers.toolkits import TOOLKITS, Toolkit
 from tests.models import TARGET, model_config
 from tests.small_run import config, train
+from tests.test_docs import PROJECT, ROOT
 from textbook import Gain, claims_of, gain, verdict
 from textbook_scores import BASELINES, SCORES, sentence_error
-
-ROOT = Path(__file__).parent.parent
 
 
 def test_the_demo_corpus_is_written_in_the_sizes_asked_for(tmp_path: Path) -> None:
@@ -57,7 +55,7 @@ def test_the_lowest_versions_are_those_that_are_claimed() -> None:
     pins = dict(line.split("==") for line in lowest_versions.constraints())
     tested = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     assert {f"{name}=={pins[name]}" for name in ("torch", "pytest")} <= {*tested}
-    claimed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    claimed = PROJECT["dependencies"]
     lowest = {f"{name}>={version}" for name, version in pins.items()}
     assert {each for each in claimed if not each.startswith("torch")} <= lowest
 

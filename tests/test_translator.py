@@ -114,12 +114,12 @@ def test_attention_has_a_row_a_piece_a_column_a_source_piece(translator: Transla
 
 
 @pytest.mark.parametrize("options", [GREEDY, BEAM])
-def test_blank_lines_stay_blank(translator: Translator, options: SearchOptions) -> None:
+def test_blank_lines_stay_blank(bahdanau: Translator, options: SearchOptions) -> None:
     lines = ["", LINES[0], "   ", "\t\x0b", "\u200b", "\u3000", LINES[1], ""]
-    found = list(translator.stream(lines, options))
+    found = list(bahdanau.stream(lines, options))
     assert [place for place, each in enumerate(found) if each.source_pieces] == [1, 6]
     assert [place for place, each in enumerate(found) if each.hypotheses != [BLANK]] == [1, 6]
-    assert list(translator.stream([], options)) == []
+    assert list(bahdanau.stream([], options)) == []
     assert [each.source for each in found] == lines
 
 

@@ -92,7 +92,6 @@ def test_the_override_of_a_key_that_has_no_effect_is_named(tmp_path: Path) -> No
 
 def test_a_key_cannot_break_the_line_of_a_message(tmp_path: Path) -> None:
     assert problems(tmp_path, MINIMAL + '"a\\n\\e[31mb": 1\n')[0].startswith("run.yaml: a\\n\\x1b[31mb: unknown key; ")
-    load(tmp_path)
 
 
 # --- options that are valid on their own and contradict each other ----------------------------------------------------

@@ -1,6 +1,5 @@
 """What the page of the made-up report shows, and the same numbers in NumPy."""
 
-import math
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -45,10 +44,6 @@ def of_words(weights: npt.NDArray[np.float64], number: int, system: str) -> npt.
     across, down = range(columns.max() + 1), range(rows.max() + 1)
     means = [[weights[rows == j][:, columns == i].sum(axis=1).mean() for i in across] for j in down]
     return np.array(means)
-
-
-def bits(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.array([-sum(a * math.log2(a) for a in row if a > 0) for row in weights.tolist()])
 
 
 def painted(page: Page, rows: int) -> npt.NDArray[np.float64]:

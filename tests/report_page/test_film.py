@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 from selenium.webdriver.common.keys import Keys
 
+from nmt.evaluation.diagnosis import entropy
 from tests.browser import Page
 from tests.report_page.made_up import HEADS, HOSTILE, LUONG, unpacked
-from tests.report_page.shown import REPORT, bits, state
+from tests.report_page.shown import REPORT, state
 
 FILMS = {each.name: each.film for each in REPORT.systems if each.film}
 PANEL = "section[data-panel=film]"
@@ -23,8 +24,8 @@ def test_every_system_shows_its_last_frame_before_an_update(page: Page, path: Pa
             painted = page.weights(f"{PANEL} figure:nth-of-type({place + 1}) .heat tbody td")
             np.testing.assert_allclose(np.reshape(painted, expected.shape), expected, atol=6e-5)
             made, score = (FILMS[system][key][number] for key in ("updates", "scores"))
-            entropy = f"mean entropy {bits(expected).mean():.2f} bits"
-            assert page.texts(f"{PANEL} figure .note")[place] == f"Update {made:,}: {score}, {entropy}"
+            mean = f"mean entropy {entropy(expected):.2f} bits"
+            assert page.texts(f"{PANEL} figure .note")[place] == f"Update {made:,}: {score}, {mean}"
         assert page.text(f"{PANEL} .slider strong") == f"{update:,}"
         page.find(f"{PANEL} input[type=range]").send_keys(Keys.ARROW_RIGHT)
     hints = [f"{name}: no attention, so there is no film." for name in ("vector-32", "vector-64")]

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import websocket  # with selenium
 from nmt.pages.web.exporting import export_web
 from nmt.translation.translator import Translator
 from tests.browser import served
+from tests.processes import until
 from tests.report_page.made_up import LUONG
 
 LINE = "oak elm ash yew"
@@ -37,10 +37,7 @@ class Firefox:
     def until(self, condition: str) -> None:
         """Wait until a condition in JavaScript is true."""
         asked = {"expression": condition, "target": {"context": self.tab}, "awaitPromise": False}
-        end = time.monotonic() + 30
-        while not self.ask("script.evaluate", **asked)["result"].get("value"):
-            assert time.monotonic() < end, condition
-            time.sleep(0.05)
+        until(lambda: self.ask("script.evaluate", **asked)["result"].get("value"))
 
     def translates(self, text: str, address: str, translation: str) -> None:
         """Type a text into a page, and wait for its translation."""

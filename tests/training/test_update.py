@@ -122,9 +122,12 @@ def test_an_update_takes_as_many_batches_as_are_accumulated_and_a_line_of_progre
     trainer.fit()
     assert trainer.progress.position == Position(0, 12)
     assert len({each.tokens for each in updates}) > 1, "or a mean of means would be the same"
+    before = 0.0
     for line, group in zip(metrics(trainer.checkpointing.run.path, "train"), (updates[:2], updates[2:]), strict=True):
         tokens = sum(each.tokens for each in group)
         assert line["loss"] == pytest.approx(sum(each.loss * each.tokens for each in group) / tokens)
+        assert line["target_tokens_per_second"] * (line["seconds"] - before) == pytest.approx(tokens)
+        before = line["seconds"]
 
 
 def test_the_last_update_of_an_epoch_belongs_to_it(make: Make) -> None:
