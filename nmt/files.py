@@ -18,8 +18,6 @@ from nmt.errors import DataError, FileError, NmtError, tried
 if sys.platform != "win32":
     import fcntl
 
-CHECKSUMS = "sha256.json"
-"""File with the checksums of a folder."""
 LARGEST_JSON = 1 << 24
 """Bytes of a JSON file."""
 
@@ -110,14 +108,6 @@ def digest(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fingerprint(path: Path) -> tuple[int, ...] | None:
-    """A value that changes with the content of a file or directory; None if there is none."""
-    with suppress(OSError):
-        found = path.stat()
-        return found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
-    return None
 
 
 def sync(path: Path) -> None:

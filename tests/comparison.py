@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from nmt.files import CHECKSUMS, digest, read_json
+from nmt.files import digest, read_json
+from nmt.runs.checkpoints import CHECKSUMS
 
 MAY_DIFFER = ("seconds", "target_tokens_per_second", "system")
 """Values that may differ between equal runs: times, and the name of the directory."""

@@ -63,8 +63,8 @@ class CacheDecoder(Decoder):
         assert isinstance(state, CacheState)
         cache = torch.cat((state.cache, embedded.unsqueeze(1)), 1)
         mean = cache.mean(1)  # (R, E)
-        queries = self.query(mean).unflatten(0, (-1, state.width))  # (B, Q, H)
-        context, weights = self.attention(queries, torch.full((state.width,), state.position), state.memory)
+        queries = self.query(mean).unflatten(0, (-1, state.hypotheses))  # (B, Q, H)
+        context, weights = self.attention(queries, torch.full((state.hypotheses,), state.position), state.memory)
         readout = torch.tanh(self.combine(torch.cat((mean, context.flatten(0, 1)), -1)))
         return readout, state.advanced(cache=cache), None if weights is None else weights.flatten(0, 1)
 

@@ -14,7 +14,7 @@ from nmt.config import Config
 from nmt.data.corpus import Pair
 from nmt.data.dataset import cache_folder, prepare, try_cache
 from nmt.data.encoded import EncodedCorpus
-from nmt.data.report import describe
+from nmt.data.report import table
 from nmt.data.tokenizer import Tokenizers
 from tests.test_corpus import error_of
 from tests.test_epochs import WORD, configuration, pairs_of
@@ -137,9 +137,9 @@ def test_the_report_counts_by_hand(folder: Path) -> None:
     assert [row["pairs"] for row in test["source_length_histogram"]] == [0, 0, 0, 1]
     assert test["source_length_histogram"][3] == {"low": 31, "high": 40, "pairs": 1}
     assert prepared.report["vocabulary"] == {"source": 7, "target": 7}
-    table = [line.split() for line in describe(prepared.report).splitlines()]
-    assert table[0] == ["train", "validation", "test"]
-    assert ["source", "pieces", "unknown", "0.00%", "8.33%", "0.00%"] in table
+    rows = [line.split() for line in table(prepared.report).splitlines()]
+    assert rows[0] == ["train", "validation", "test"]
+    assert ["source", "pieces", "unknown", "0.00%", "8.33%", "0.00%"] in rows
     said, problem = list[str](), "data.train: 21% of the source and 33% of the target pieces are unknown; only a"
     prepare(config(folder, FEW), said.append)
     assert f"{problem} tokenizer learned from such text can read it" in said

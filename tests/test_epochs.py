@@ -16,7 +16,7 @@ from nmt.config.schema import Mix
 from nmt.data.batching import Position, Specials, training_batches
 from nmt.data.dataset import PreparedData, corpus_sha256, prepare
 from nmt.data.encoded import EncodedCorpus, epoch_rows
-from nmt.data.report import describe
+from nmt.data.report import table
 from nmt.errors import ConfigError, DataError
 from nmt.runs.directory import RunDirectory
 from tests.small_run import options, train, train_whole_and_in_parts, write_corpus
@@ -175,7 +175,7 @@ def test_weights_change_neither_tokenizers_nor_encoded_text(tmp_path: Path) -> N
     prepared = prepare(mixed(tmp_path, {"back": 0.25, "europarl": 2.0}), said.append)
     assert [line.split(":")[0] for line in said] == ["encoded corpus"]
     assert prepared.report["splits"]["train"]["pairs_in_epoch"] == 615
-    lines = describe(prepared.report).splitlines()
+    lines = table(prepared.report).splitlines()
     assert lines[0].split() == ["train", "validation", "test", "corpora.back", "corpora.europarl"]
     assert next(line for line in lines if line.startswith("pairs in an epoch")).split()[4] == "615"
 

@@ -75,7 +75,7 @@ def test_graphs_are_for_fast_kernels_on_a_gpu_and_built_in_parts(monkeypatch: py
     machines = Machine(CPU), Machine(torch.device("cuda"), kernels="plain"), Machine(torch.device("cuda"))
     kinds = [type(gradients_on(small_model(), TeacherForcing(), SPECIALS, machine)) for machine in machines]
     assert kinds == [EagerGradients, EagerGradients, GraphedGradients]
-    assert {name for name in VARIANTS if fast.training(small_model(name)).recordable} == RECORDED
+    assert {name for name in VARIANTS if fast.training(small_model(name)).capturable} == RECORDED
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_every_network_trains_and_searches_in_bf16(variant: str, kernels: Kernel
         with autocast(CPU, precision):
             loss = objective(network, batch)
         loss.objective.backward()
-        losses.append(loss.likelihood.item())
+        losses.append(loss.nll.item())
         searched = fast.search(model, precision, kernels)
         with torch.inference_mode(), searched.searching():
             log_probs, _, _ = searched.step(TARGETS[:, 0], searched.start(searched.encode(SOURCES, LENGTHS)))
@@ -137,7 +137,7 @@ def test_a_part_that_is_not_exactly_a_built_in_one_runs_as_it_is(variant: str, p
     logits, _ = model(SOURCES, LENGTHS, TARGETS)
     assert not torch.allclose(before, logits)
     network = fast.training(model)
-    assert not network.recordable
+    assert not network.capturable
     found, _ = forward(network, SOURCES, LENGTHS, TARGETS)
     assert torch.allclose(found, logits, atol=1e-12)
     for beam_size in (1, 2):

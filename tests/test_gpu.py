@@ -56,8 +56,8 @@ def test_kernels_give_the_plain_gradients(variant: str, precision: torch.dtype, 
     for machine in (Machine(GPU, torch.float32, "plain"), Machine(GPU, precision)):
         compute = EagerGradients(model, TeacherForcing(), machine)
         compute.reset()
-        likelihood = compute(random_batch([5, 2, 1], [5, 2, 1]), 11)
-        found.append({"likelihood": likelihood} | gradients_of(compute))
+        nll = compute(random_batch([5, 2, 1], [5, 2, 1]), 11)
+        found.append({"nll": nll} | gradients_of(compute))
     norm = torch.cat([each.flatten() for each in found[0].values()]).norm()
     for name, exact in found[0].items():
         assert (found[1][name] - exact).norm() <= tolerance * exact.norm().clamp_min(1e-4 * norm), name
@@ -106,8 +106,8 @@ def test_graphs_give_the_eager_gradients(
         found = []
         for compute in (eager, graphs):
             compute.reset()
-            likelihood = compute(compute.prepared(one), 20) + compute(compute.prepared(other), 20)
-            found.append((likelihood, gradients_of(compute)))
+            nll = compute(compute.prepared(one), 20) + compute(compute.prepared(other), 20)
+            found.append((nll, gradients_of(compute)))
         torch.testing.assert_close(found[1], found[0], rtol=tolerance, atol=tolerance / 10)
         with torch.inference_mode():
             model(one.source.to(GPU), one.source_lengths, one.target_input.to(GPU))

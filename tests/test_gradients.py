@@ -26,8 +26,8 @@ def test_what_is_filled_up_changes_neither_loss_nor_gradients(attention: str, ke
     for each in (batch(), filled_up(batch(), SPECIALS)):
         model = small_model(attention).train()
         compute = EagerGradients(model, TeacherForcing(0.1), Machine(CPU, kernels=kernels))
-        likelihood = compute(each, each.target_tokens)
-        results.append(({name: p.grad for name, p in model.named_parameters()}, likelihood))
+        nll = compute(each, each.target_tokens)
+        results.append(({name: p.grad for name, p in model.named_parameters()}, nll))
         compute.reset()
         assert all(parameter.grad is None for parameter in model.parameters())
     (first, one), (second, other) = results
@@ -86,15 +86,15 @@ def test_graphs_give_the_eager_gradients(attention: str, most: int, monkeypatch:
         found = []
         for compute, summed in ((eager, False), (graphs, False), (graphs, True)):
             graphs.reset()
-            likelihood = torch.zeros(())
+            nll = torch.zeros(())
             for each in (*others, last):
-                likelihood = likelihood + compute(each, 20)
+                nll = nll + compute(each, 20)
                 if summed:
                     gradient_sum.add()
             if summed:
                 gradient_sum.finish()
             gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-            found.append((likelihood, gradients))
+            found.append((nll, gradients))
         torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-12)
         torch.testing.assert_close(found[2], found[0], rtol=1e-9, atol=1e-12)
     assert len(graphs.recordings) == min(2, most)

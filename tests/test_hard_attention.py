@@ -151,7 +151,7 @@ def test_the_moving_baseline_takes_up_a_tenth_of_each_mean_reward() -> None:
     model, objective = reinforce(AFTER)
     torch.manual_seed(1)
     result = objective(model, pairs(3))
-    mean = -result.likelihood.item() / 6
+    mean = -result.nll.item() / 6
     assert attention(model).average_reward.item() == pytest.approx(0.9 * -1.5 + 0.1 * mean)
     model.output.bias.data.fill_(math.nan)
     objective(model, pairs(3))
@@ -183,7 +183,7 @@ def test_the_exact_marginal_is_the_sum_over_all_positions(largest_chunk: int, mo
     result = teacher_forcing(model_config(section, **TINY).attention, model, smoothing)(model, batch)
     words, chosen, _ = log_likelihoods(reader)
     likelihood = (words.sum(1) + chosen.sum(1)).logsumexp(0)
-    assert result.likelihood.item() == pytest.approx(-likelihood.item())
+    assert result.nll.item() == pytest.approx(-likelihood.item())
     expected = -(1 - smoothing) * likelihood - smoothing * mixture(reader).log().mean(-1).sum()
     assert result.objective.item() == pytest.approx(expected.item())
     found, exact = ([*gradients(model, result.objective).values()], [*gradients(reader, expected).values()])

@@ -36,32 +36,32 @@ def numpy_loss(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: 
 
 
 def fused_and_plain(given: Inputs, smoothing: float, counted: Tensor | None = None) -> list[list[Tensor]]:
-    """Objective, likelihood, gradients of readouts, weight, bias, scaled as in training; of some rows, or of all."""
+    """Objective, nll, gradients of readouts, weight, bias, scaled as in training; of some rows, or of all."""
     readouts, output, targets = given
     rows = slice(None) if counted is None else counted
     results = []
-    for objective, likelihood in (
+    for objective, nll in (
         output_loss(readouts, output.weight, output.bias, targets, smoothing, counted),
         cross_entropy(readouts[rows], output, targets[rows], smoothing),
     ):
         gradients = torch.autograd.grad(objective / 7, (readouts, output.weight, output.bias))
-        results.append([objective, likelihood, *gradients])
+        results.append([objective, nll, *gradients])
     return results
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing: float) -> None:
     readouts, output, targets = inputs(9)
-    objective, likelihood = cross_entropy(readouts, output, targets, smoothing)
-    assert (objective.item(), likelihood.item()) == pytest.approx(numpy_loss(readouts, output, targets, smoothing))
-    assert objective.requires_grad and not likelihood.requires_grad
+    objective, nll = cross_entropy(readouts, output, targets, smoothing)
+    assert (objective.item(), nll.item()) == pytest.approx(numpy_loss(readouts, output, targets, smoothing))
+    assert objective.requires_grad and not nll.requires_grad
 
 
 def test_bf16_logits_are_normalized_in_fp32() -> None:
     readouts, output, targets = inputs(300, torch.bfloat16)
     expected = functional.cross_entropy(output(readouts).float(), targets, reduction="sum").item()
-    _, likelihood = cross_entropy(readouts, output, targets, 0.1)
-    assert likelihood.item() == pytest.approx(expected, rel=1e-6)
+    _, nll = cross_entropy(readouts, output, targets, 0.1)
+    assert nll.item() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -79,11 +79,11 @@ def test_in_bf16_the_sums_and_the_gradient_of_the_weight_stay_fp32() -> None:
     low = readouts.detach().bfloat16().requires_grad_()
     exact, _ = fused_and_plain((low.detach().float().requires_grad_(), output, targets), 0.1)
     with torch.autocast("cpu", torch.bfloat16):
-        objective, likelihood = output_loss(low, output.weight, output.bias, targets, 0.1)
+        objective, nll = output_loss(low, output.weight, output.bias, targets, 0.1)
     gradients = torch.autograd.grad(objective / 7, (low, output.weight, output.bias))
     fp32, bf16 = torch.float32, torch.bfloat16
-    assert [each.dtype for each in (objective, likelihood, *gradients)] == [fp32, fp32, bf16, fp32, fp32]
-    for found, right in zip((objective, likelihood, *gradients), exact, strict=True):
+    assert [each.dtype for each in (objective, nll, *gradients)] == [fp32, fp32, bf16, fp32, fp32]
+    for found, right in zip((objective, nll, *gradients), exact, strict=True):
         assert (found.float() - right).norm() < 0.02 * right.norm()
 
 

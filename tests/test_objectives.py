@@ -153,7 +153,7 @@ def test_training_forbids_what_search_forbids_and_guides_the_attention_of_the_ch
     specials = replace(SPECIALS, target_pad=7, target_bos=8)
     guided = objective_of(model_config("bahdanau").attention, training, small_model(), specials)
     assert isinstance(guided, GuidedAttention) and guided.weight == 2 and guided.attention_gradients
-    assert isinstance(guided.inner, ScheduledSampling) and guided.inner.forbidden == (7, 8) and not guided.recordable
+    assert isinstance(guided.inner, ScheduledSampling) and guided.inner.forbidden == (7, 8) and not guided.capturable
 
 
 def test_inputs_are_chosen_without_dropout() -> None:
@@ -190,7 +190,7 @@ def test_links_by_hand() -> None:
 
 @pytest.mark.parametrize("variant", [name for name in SOFT if small_model(name).attends])
 def test_the_term_is_added_and_reaches_the_parameters(variant: str) -> None:
-    """Loss and gradients against autograd through the plain network; the likelihood that is reported is unchanged."""
+    """Loss and gradients against autograd through the plain network; the nll that is reported is unchanged."""
     model, pairs, forcing = small_model(variant).train(), batch(), TeacherForcing(0.1)
     links = torch.zeros(*pairs.target_mask.shape, pairs.source.size(1))
     links[:, ::2, :2] = 0.5
@@ -202,4 +202,4 @@ def test_the_term_is_added_and_reaches_the_parameters(variant: str) -> None:
     whole.backward()
     wanted = {"loss": whole.detach()} | {name: parameter.grad for name, parameter in model.named_parameters()}
     torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
-    assert objective(model, pairs).likelihood == forcing(model, pairs).likelihood
+    assert objective(model, pairs).nll == forcing(model, pairs).nll

@@ -73,13 +73,13 @@ def state(sentences: int = 3) -> Carrying:
     return Carrying(memory, 0, 1, outer(torch.arange(2 * sentences).view(-1, 2)))
 
 
-def test_an_expanded_state_has_a_width_and_shares_its_memory() -> None:
+def test_an_expanded_state_has_hypotheses_and_shares_its_memory() -> None:
     start = state()
     once = start.expand(2)
-    assert (once.width, once.memory) == (2, start.memory)
+    assert (once.hypotheses, once.memory) == (2, start.memory)
     assert same(once.carried, start.carried.tensor[[0, 0, 1, 1, 2, 2]])
     twice = once.expand(3)
-    assert twice.width == 6
+    assert twice.hypotheses == 6
     assert same(twice.carried, start.carried.tensor.repeat_interleave(6, 0))
 
 
@@ -96,7 +96,7 @@ def test_a_selected_state_has_the_memory_of_its_sentences(rows: list[int], sente
     before = state().expand(2)
     after = before.select(torch.tensor(rows))
     assert same(after.carried, before.carried.tensor[rows])
-    assert after.width == 2
+    assert after.hypotheses == 2
     found = (after.memory.summary, after.memory.annotations[:, 0], after.memory.keys)
     assert [each.flatten()[:: each[0].numel()].tolist() for each in found if each is not None] == [sentences] * 3
     assert len(after.memory.source_mask) == len(sentences)

@@ -127,7 +127,6 @@ def test_attention_to_the_annotations_is_pytorchs(head: int | None) -> None:
         assert (weights is None) == (layer == 0)
         if weights is not None:
             assert torch.allclose(weights, of_heads.mean(1) if head is None else of_heads[:, head])
-            assert torch.allclose(ours(queries, torch.arange(4), memory)[0], found)
 
 
 @pytest.mark.parametrize("norm", NORMS)

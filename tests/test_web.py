@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
+from safetensors.torch import save_file
 
 import measure_web
 from nmt.cli.export import ctranslate2_problems
@@ -21,7 +22,7 @@ from nmt.data.tokenizer import Tokenizer, Tokenizers, learn
 from nmt.errors import ConfigError, NmtWarning
 from nmt.pages.web import SCORES, refuse_unknown_parts
 from nmt.pages.web.exporting import export_web, refuse_unknown_pieces
-from nmt.runs.checkpoints import save_tensors, unshared
+from nmt.runs.checkpoints import unshared
 from nmt.search.beam import beam_search
 from nmt.translation.translator import Translator
 from tests.models import ATTENTIONS, LUONG, RECURRENT, VARIANTS, forward, model_config, small_model
@@ -54,7 +55,7 @@ def ask(task: str, **request: Any) -> Any:
 def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tmp_path: Path) -> None:
     model, source, target = small_model(**SYSTEMS[variant]), [4, 7, 5, 10, 6, 3], [2, 5, 12, 4]
     logits, weights = forward(model, torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([target]))
-    save_tensors({name: each.float() for name, each in unshared(model.state_dict()).items()}, tmp_path / "weights")
+    save_file({name: each.float() for name, each in unshared(model.state_dict()).items()}, tmp_path / "weights")
     section = model_config(**SYSTEMS[variant]).model_dump(include={"encoder", "decoder", "attention"})
     found = ask("steps", model=section, weights=str(tmp_path / "weights"), source=source, target=target)
     expected = logits.log_softmax(-1)[0].float()
@@ -69,7 +70,7 @@ def test_log_probabilities_and_weights_are_those_of_the_network(variant: str, tm
 def test_weights_of_16_bits_are_read_as_they_are(tmp_path: Path) -> None:
     every = torch.arange(-(2**15), 2**15).to(torch.int16).view(torch.float16)
     every = every[every.isfinite()]
-    save_tensors({"every": every}, tmp_path / "weights")
+    save_file({"every": every}, tmp_path / "weights")
     assert ask("weights", weights=str(tmp_path / "weights")) == {"every": every.tolist()}
 
 

@@ -72,23 +72,11 @@ class NamedPath(NamedTuple):
 
 
 def look_at(paths: Sequence[NamedPath]) -> None:
-    """Look at every path; raise one error with all problems.
-
-    Raises ConfigError for an output that is also an input, DataError for what cannot be read or written.
-    """
-    refuse_overwriting([NamedPath("standard input", "/dev/stdin"), *paths])
-    problems: list[str] = []
-    for each in paths:
-        with noted(problems):
-            if each.check is not None:
-                each.check(each.path)
-    DataError.raise_if_any(problems)
-
-
-def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
-    """Raise ConfigError for an output that is also an input, another output, or inside a run directory."""
+    """Raise ConfigError for an output that is also an input, another output, or inside a run directory; then DataError
+    with every path that cannot be read or written."""
     taken: dict[str, str] = {}
-    for label, path, written, _ in sorted(paths, key=lambda each: each.written):
+    standard_input = NamedPath("standard input", "/dev/stdin")
+    for label, path, written, _ in sorted([standard_input, *paths], key=lambda each: each.written):
         real = os.path.realpath(path)
         if Path(path).exists() and not Path(path).is_file():  # a pipe or a device; of a directory, the files count
             continue
@@ -99,6 +87,12 @@ def refuse_overwriting(paths: Sequence[NamedPath]) -> None:
                 if is_run(folder):
                     raise ConfigError(f"{label} {path}: is inside the run directory {folder}; choose a file outside it")
         taken.setdefault(real, label)
+    problems: list[str] = []
+    for each in paths:
+        with noted(problems):
+            if each.check is not None:
+                each.check(each.path)
+    DataError.raise_if_any(problems)
 
 
 def look_at_corpora(config: Config) -> None:

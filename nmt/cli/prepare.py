@@ -22,11 +22,13 @@ def prepare(*, config: InputFile, set: Overrides | None = None) -> None:
     loaded = load_config(config, set or ())
     look_at_corpora(loaded)
     from nmt.data.dataset import prepare as prepare_data  # noqa: PLC0415  (slow to import)
-    from nmt.data.report import describe  # noqa: PLC0415
+    from nmt.data.report import table  # noqa: PLC0415
     from nmt.runs.directory import refuse_other_parts  # noqa: PLC0415
 
     refuse_other_parts(loaded)
-    print(describe(prepare_data(loaded, say).report))
+    report = prepare_data(loaded, say).report
+    source, target = report["vocabulary"].values()
+    print(f"{table(report)}\nvocabulary: {source:,} source, {target:,} target pieces")
 
 
 main = Command(prepare)

@@ -85,16 +85,9 @@ def score(
     place = resolve_device(device)
 
     def decode(path: str, pairs: Iterator[Pair], warn: "WarnOfSide") -> "Iterator[tuple[Pair, ForcedDecoding]]":
-        run = load_run(Path(path), place)
-        return force(
-            run.network,
-            run.tokenizers,
-            pairs,
-            place,
-            limits=SearchOptions.from_config(run.config.decoding, to=to if path == model else None),
-            keep_attention=alignments is not None,
-            warn=warn,
-        )
+        run, keep = load_run(Path(path), place), alignments is not None
+        limits = SearchOptions.from_config(run.config.decoding, to=to if path == model else None)
+        return force(run.network, run.tokenizers, pairs, place, limits=limits, keep_attention=keep, warn=warn)
 
     pairs = aligned_pairs(source, target, n_best)
     reverse: Iterator[ForcedDecoding | None] = repeat(None)

@@ -47,12 +47,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     if not problems:
         try:
             config = Config.model_validate(data)
+            if not (found := list(config.contradictions())):
+                return config
         except ValidationError as error:
             found = explain(error)
-        else:
-            found = list(config.contradictions())
-            if not found:
-                return config
         problems = [_with_origin(problem, str(path), overrides) for problem in found]
     raise ConfigError(*map(one_line, problems))
 

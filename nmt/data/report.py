@@ -69,12 +69,6 @@ def _side_report(facts: pa.Table, side: str) -> dict[str, Any]:
     return {"words": words, "pieces": pieces, "unknown_rate": unknown / max(1, pieces)}
 
 
-def describe(report: Mapping[str, Any]) -> str:
-    """Format the report for a terminal: a table, and the sizes of the vocabularies."""
-    vocabulary = report["vocabulary"]
-    return f"{table(report)}\nvocabulary: {vocabulary['source']:,} source, {vocabulary['target']:,} target pieces"
-
-
 def by_key(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the report on each split, and on each corpus of a mix, by its key in the section ``data``."""
     corpora = {f"corpora.{name}": part for name, part in report.get("corpora", {}).items()}

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from nmt.config.schema import Kernels
@@ -38,7 +38,7 @@ from nmt.model.attention import (
     ScaledDotAttention,
     WeightedMean,
 )
-from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, Maxout, RecurrentDecoder, RecurrentState, Unread
+from nmt.model.decoders import BahdanauDecoder, Decoder, LuongDecoder, RecurrentDecoder, RecurrentState, Unread
 from nmt.model.records import Memory, State, source_mask
 from nmt.model.seq2seq import Seq2Seq
 from nmt.search.interface import Searchable
@@ -79,7 +79,7 @@ class FastSearch(Searchable[RecurrentState]):
         self.gates = decoder.embedding_gates.out_features
         self.upper = [RecurrentStep(layer.input_gates, layer.cell, self._layer, self._layer) for layer in decoder.above]
         self.above = decoder.above
-        self.nonlinearity = READOUTS[type(decoder.nonlinearity)]
+        self.nonlinearity = decoder.nonlinearity
         self.units = 0
         if type(self.attention) is AdditiveAttention:
             attention = self.attention
@@ -148,8 +148,11 @@ class FastSearch(Searchable[RecurrentState]):
         return output, tuple(after)
 
     def _attend(self, state: RecurrentState, queries: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Queries (R, A) -> projected contexts (R, P), weights (R, S) or None."""
-        memory, width = state.memory, state.width
+        """Queries -> projected contexts (R, P), weights (R, S) or None.
+
+        queries: -2 W_a s, (R, A), of the additive score; else outputs (R, H).
+        """
+        memory, width = state.memory, state.hypotheses
         if self.fixed:
             return memory.summary.unsqueeze(1).expand(-1, width, -1).flatten(0, 1), None
         queries = queries.unflatten(0, (-1, width))  # (B, Q, A)
@@ -199,13 +202,8 @@ def joined(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Te
     return torch.cat((one[0], other[0].to(one[0]))), torch.cat((one[1], other[1].to(one[1])))
 
 
-def _maxout(units: Tensor) -> Tensor:
-    return torch.maximum(*units.unflatten(-1, (-1, 2)).unbind(-1))
-
-
 LINEAR = {AdditiveAttention, DotAttention, ScaledDotAttention, GeneralAttention, CosineAttention, LocationAttention}
 """Attentions whose contexts are weighted means of the annotations and that read nothing else of these but keys."""
-READOUTS: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Maxout: _maxout, nn.Tanh: Tensor.tanh_}
 
 # --- the twins of both decoders: one step of each, in a few wide products ---------------------------------------------
 
@@ -281,7 +279,7 @@ def search(model: Seq2Seq, precision: torch.dtype, kernels: Kernels = "auto") ->
     if precision == torch.int8 and not multiplies_int8():
         raise ConfigError("precision: int8 needs a processor with VNNI; use fp32 or bf16")
     decoder, twin = model.decoder, SEARCH_TWINS.get(type(model.decoder)) if kernels == "auto" else None
-    if twin is not None and writes(decoder, STEPPED) and type(decoder.nonlinearity) in READOUTS:
+    if twin is not None and writes(decoder, STEPPED):
         return twin(model, decoder, precision)
     if precision == torch.int8:
         needed = "a built-in recurrent decoder without layer normalization, coverage or exact marginal"

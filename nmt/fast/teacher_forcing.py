@@ -49,7 +49,7 @@ class FastTraining(Network):
         self._unroll = partial(unroll, decoder) if unroll else decoder.unroll
 
     @property
-    def recordable(self) -> bool:
+    def capturable(self) -> bool:
         """Among the built-in parts only the exact marginal synchronizes: it needs the number of real words."""
         built_in = all(type(part).__module__.startswith(("nmt.model.", "torch.nn.")) for part in self.model.modules())
         return built_in and type(self.output) is nn.Linear

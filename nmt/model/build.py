@@ -66,13 +66,13 @@ def _assemble(config: schema.Model, source_size: int, target_size: int) -> Seq2S
 
 @ATTENTIONS.builds(schema.NoAttention)
 def no_attention(options: schema.NoAttention, config: schema.Model, encoder: Encoder) -> Attention:
-    """Make one of both baselines."""
+    """Make the baseline: a context at every step, or only the initial state."""
     return NoAttention() if options.context == "every_step" else InitialStateOnly()
 
 
 @ATTENTIONS.builds(schema.ScoredAttention)
 def scored_attention(options: schema.ScoredAttention, config: schema.Model, encoder: Encoder) -> Attention:
-    """Make one of Bahdanau's or Luong's: a score, its scope, its heads, hard or soft."""
+    """Make an attention with a score: its scope and heads, hard or soft."""
     state, annotation = config.decoder.hidden, encoder.width
     heads = [_head(options, state // options.heads, annotation // options.heads) for _ in range(options.heads)]
     match options.hard:

@@ -56,8 +56,10 @@ class Cell(nn.Module):
         return self.update(self.input_norm(input_gates), products, state)
 
     def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
-        """Take a step whose product with the output of the state is given; other cells have a ``forward`` of their own:
-        (R, G), (R, ...), (R, W) -> state (R, W)."""
+        """Take a step, given the product with the output of the state: (R, G), (R, ...), (R, W) -> state (R, W).
+
+        A cell without such a product overrides ``forward``.
+        """
         raise NotImplementedError
 
     def output(self, state: Tensor) -> Tensor:
@@ -153,10 +155,10 @@ class LstmCell(Cell):
 
     def update(self, input_gates: Tensor, products: Tensor, state: Tensor) -> Tensor:
         """Take the step whose products U h are given: (R, 4H), (R, 4H), (R, 2H) -> (R, 2H)."""
-        write, keep, candidate, show = (input_gates + products).chunk(4, -1)
-        memory = torch.sigmoid(keep) * state[..., self.hidden :]
-        memory = torch.addcmul(memory, torch.sigmoid(write), torch.tanh(candidate))
-        return torch.cat((torch.sigmoid(show) * torch.tanh(self.memory_norm(memory)), memory), -1)
+        i, f, g, o = (input_gates + products).chunk(4, -1)
+        c = torch.sigmoid(f) * state[..., self.hidden :]
+        c = torch.addcmul(c, torch.sigmoid(i), torch.tanh(g))
+        return torch.cat((torch.sigmoid(o) * torch.tanh(self.memory_norm(c)), c), -1)
 
     def output(self, state: Tensor) -> Tensor:
         """h: (..., 2H) -> (..., H)."""
@@ -174,12 +176,12 @@ class SsruCell(Cell):
     groups = (1, 1)
 
     def forward(self, input_gates: Tensor, state: Tensor) -> Tensor:
-        keep, candidate = self.input_norm(input_gates).chunk(2, -1)
-        return torch.lerp(candidate, state, torch.sigmoid(keep))
+        return self.update(self.input_norm(input_gates), state, state)
 
     def update(self, input_gates: Tensor, _products: Tensor, state: Tensor) -> Tensor:
-        """Take a step, for which no product is given: (R, 2H), (R, 0), (R, H) -> (R, H)."""
-        return self.forward(input_gates, state)
+        """Take a step, which reads no product: (R, 2H), (R, ...), (R, H) -> (R, H)."""
+        keep, candidate = input_gates.chunk(2, -1)
+        return torch.lerp(candidate, state, torch.sigmoid(keep))
 
     def unroll(self, input_gates: Tensor, state: Tensor) -> Tensor:
         """Compute all gates at once; a step then only mixes two vectors, element by element."""
@@ -196,5 +198,5 @@ class SsruCell(Cell):
 
 @CELLS.builds(schema.Gru)
 def gru(options: schema.Gru) -> Cell:
-    """Make one of both GRUs."""
+    """Make the GRU that resets before or after the recurrent product."""
     return ResetBeforeGruCell(options) if options.reset == "before" else GruCell(options)

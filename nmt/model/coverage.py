@@ -41,7 +41,7 @@ class CoverageAttention(AdditiveAttention):
     """
 
     MOST_WORDS = 2
-    """N: the largest fertility, the number of target words that a source word can be worth."""
+    """N: the most target words that a source word can yield."""
 
     def __init__(self, options: schema.CoverageScore, state: int, annotation: int) -> None:
         super().__init__(options, state, annotation)
@@ -67,14 +67,14 @@ class CoveringDecoder(RecurrentDecoder):
 
     def start(self, memory: Memory, bridge: Tensor) -> CoveredState:
         """Nothing is covered before the first token."""
-        fine = torch.promote_types(bridge.dtype, torch.float32)  # of a sum of many weights
-        covered = torch.zeros_like(memory.source_mask, dtype=fine)
+        high = torch.promote_types(bridge.dtype, torch.float32)  # bf16 could not sum many weights
+        covered = torch.zeros_like(memory.source_mask, dtype=high)
         return CoveredState(**vars(super().start(memory, bridge)), covered=covered)
 
     def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:
         """Read the memory beside the sum of the weights so far: (R, H) -> contexts (R, C), weights (R, S)."""
         assert isinstance(state, CoveredState)
-        covered = state.covered.unflatten(0, (-1, state.width))
+        covered = state.covered.unflatten(0, (-1, state.hypotheses))
         return super().attend(replace(state, memory=CoveredMemory(**vars(state.memory), covered=covered)), query)
 
     def after(self, state: RecurrentState, weights: Tensor | None, **changes: Any) -> RecurrentState:

@@ -69,7 +69,7 @@ class Maxout(nn.Module):
 
     def forward(self, units: Tensor) -> Tensor:
         """The larger unit of each pair."""
-        larger: Tensor = units.unflatten(-1, (-1, 2)).max(-1).values
+        larger: Tensor = torch.maximum(*units.unflatten(-1, (-1, 2)).unbind(-1))
         return larger
 
 
@@ -157,8 +157,8 @@ class RecurrentDecoder(Decoder):
 
     def attend(self, state: RecurrentState, query: Tensor) -> tuple[Tensor, Tensor | None]:
         """Read the memory: one query of each row (R, H) -> contexts (R, C), weights (R, S) or None."""
-        positions = torch.full((state.width,), state.position, device=query.device)
-        context, weights = self.read(query.unflatten(0, (-1, state.width)), positions, state.memory)
+        positions = torch.full((state.hypotheses,), state.position, device=query.device)
+        context, weights = self.read(query.unflatten(0, (-1, state.hypotheses)), positions, state.memory)
         return context.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
 
     def upper_layers(self, hidden: Tensor, before: RecurrentState) -> tuple[Tensor, tuple[Tensor, ...]]:

@@ -35,7 +35,7 @@ class NoisyMemory(Memory):
     """Gumbel noise of each target and source position, (B, T, S)."""
 
 
-class HardAttention(WeightedMean):
+class HardAttention(Attention):
     """The context is the annotation of one position.
 
     No gradient reaches the probabilities through the context: REINFORCE (Williams 1992) reads them from the weights.
@@ -48,16 +48,12 @@ class HardAttention(WeightedMean):
     def prepare(self, memory: Memory) -> Memory:
         return self.soft.prepare(memory)
 
-    def weights(self, queries: Tensor, positions: Tensor, memory: Memory) -> Tensor:
-        return self.soft.weights(queries, positions, memory)
-
     def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Read one position for each query: (B, Q, H) -> contexts (B, Q, C), weights (B, Q, S).
 
         In training, with noise, the weights are the probabilities; otherwise they are 1 at the position that is read.
         """
-        probabilities = self.weights(queries, positions, memory)
-        values = self.values(memory)
+        probabilities, values = self.soft.weights(queries, positions, memory), self.soft.values(memory)
         noise = memory.noise[:, positions] if isinstance(memory, NoisyMemory) else None
         chosen = self.chosen(probabilities, noise).to(values.dtype)
         return chosen @ values, chosen if noise is None else probabilities

@@ -72,7 +72,8 @@ class MultiHeadAttention(Attention):
 def attention_weights(energies: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
     """Take the softmax over the keys that a query may see, in at least fp32: (..., Q, K) -> (..., Q, K).
 
-    ``mask`` is True on keys that may be seen, and broadcast; ``causal``: query i sees the keys up to i.
+    ``mask`` is True on keys that may be seen, and broadcast; ``causal``, only without a mask: query i sees the keys up
+    to i.
     """
     if causal:
         mask = torch.ones(energies.shape[-2:], dtype=torch.bool, device=energies.device).tril()
@@ -181,7 +182,7 @@ def self_attention(options: schema.Transformer) -> SelfAttention:
 
 
 @ATTENTIONS.builds(schema.TransformerAttention)
-class EncoderDecoderAttention(Attention):
+class EncoderDecoderAttention(nn.Module):
     """The multi-head attention of all layers of a decoder to the annotations (section 3.2.3).
 
     It returns one layer's weights: by default the next to last, whose mean aligns best (Garg et al. 2019, table 2).
@@ -220,9 +221,6 @@ class EncoderDecoderAttention(Attention):
         else:
             contexts = fused_attention(query, key, value, mask)
         return self.outputs[layer](joined_heads(contexts)), weights
-
-    def forward(self, queries: Tensor, positions: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        return self.read(self.layer, queries, memory)
 
 
 # --- for people to look at --------------------------------------------------------------------------------------------

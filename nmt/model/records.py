@@ -40,8 +40,8 @@ class State(Record):
     """B sentences; the Q hypotheses of a sentence share its row."""
     position: int
     """Target position of the next step, from 0."""
-    width: int
-    """Q: hypotheses of each sentence."""
+    hypotheses: int
+    """Q, of each sentence."""
 
     def advanced(self, **changes: Any) -> Self:
         """The state at the next position, with other values for some fields."""
@@ -53,12 +53,12 @@ class State(Record):
             lambda tensor: tensor.repeat_interleave(width, 0),
             lambda record: record.expand(width),
             memory=self.memory,
-            width=self.width * width,
+            hypotheses=self.hypotheses * width,
         )
 
     def select(self, rows: Tensor) -> Self:
         """Reorder or drop rows; the Q neighbors that become a group must come from one sentence."""
-        sentences = rows[:: self.width] // self.width
+        sentences = rows[:: self.hypotheses] // self.hypotheses
         unmoved = torch.equal(sentences, torch.arange(len(self.memory.summary), device=rows.device))
         return self._replaced(
             lambda tensor: tensor.index_select(0, rows),

@@ -26,7 +26,7 @@ class Network(Protocol):
     """From readouts (..., O) to logits (..., V)."""
 
     @property
-    def recordable(self) -> bool:
+    def capturable(self) -> bool:
         """Whether a CUDA graph may repeat it: all batches of a shape take the same operations, without waits."""
 
     def encode(self, source: Tensor, lengths: Tensor) -> Memory:
@@ -46,7 +46,7 @@ class Network(Protocol):
 class Seq2Seq(nn.Module):
     """p(y | x) of an encoder and a decoder."""
 
-    recordable: ClassVar[bool] = False
+    capturable: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -119,13 +119,13 @@ class Seq2Seq(nn.Module):
 
 
 def cross_entropy(readouts: Tensor, output: nn.Linear, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Sum the cross-entropy of an output layer: readouts (N, O), targets (N,) -> objective and likelihood, both sums.
+    """Sum the cross-entropy of an output layer: readouts (N, O), targets (N,) -> objective and nll, both sums.
 
     With smoothing e the target distribution is (1 - e) on the reference and e / V on every word (Szegedy et al. 2016).
-    The likelihood is the negative log-likelihood of the targets, for reporting; it carries no gradient.
+    nll is the negative log-likelihood of the targets, for reporting; it carries no gradient.
     """
     logits = output(readouts)  # (N, V)
     log_probabilities = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-    likelihood = functional.nll_loss(log_probabilities, targets, reduction="sum")
+    nll = functional.nll_loss(log_probabilities, targets, reduction="sum")
     uniform = -log_probabilities.mean(-1).sum()
-    return (1 - smoothing) * likelihood + smoothing * uniform, likelihood.detach()
+    return (1 - smoothing) * nll + smoothing * uniform, nll.detach()

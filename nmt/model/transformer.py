@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from nmt.config import schema
 from nmt.config.schema import DECODERS, ENCODERS
-from nmt.model.attention import Attention
 from nmt.model.decoders import Decoder
 from nmt.model.dropout import Dropout
 from nmt.model.encoders import Encoder
@@ -146,10 +145,13 @@ class TransformerDecoder(Decoder):
     attends = True
 
     def __init__(
-        self, options: schema.TransformerDecoder, config: schema.Model, encoder: Encoder, attention: Attention
+        self,
+        options: schema.TransformerDecoder,
+        config: schema.Model,
+        encoder: Encoder,
+        attention: EncoderDecoderAttention,
     ) -> None:
         super().__init__()
-        assert isinstance(attention, EncoderDecoderAttention)
         self.readout_width = options.hidden
         self.sinusoidal = isinstance(options.positions, schema.SinusoidalPositions)
         self.layers = nn.ModuleList(TransformerDecoderLayer(options) for _ in range(options.layers))
@@ -188,7 +190,7 @@ class TransformerDecoder(Decoder):
             y, cache = layer.self_attention(layer.around_self_attention.before(x), past=past, causal=steps > 1)
             caches.append(cache)
             x = layer.around_self_attention.after(x, y)
-            queries = layer.around_attention.before(x).view(-1, state.width * steps, width)
+            queries = layer.around_attention.before(x).view(-1, state.hypotheses * steps, width)
             y, of_layer = self.attention.read(index, queries, state.memory)
             weights = weights if of_layer is None else of_layer
             x = layer.around_attention.after(x, y.view(rows, steps, width))

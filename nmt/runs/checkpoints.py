@@ -4,6 +4,7 @@ safetensors files. PyTorch is imported when tensors are loaded or saved."""
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,21 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from safetensors import SafetensorError, safe_open
 
 from nmt.errors import FileError, NmtError
-from nmt.files import (
-    CHECKSUMS,
-    LARGEST_JSON,
-    digest,
-    fingerprint,
-    read_json,
-    refuse_links_outside,
-    require_regular_file,
-    sync,
-    write_json,
-)
+from nmt.files import LARGEST_JSON, digest, read_json, refuse_links_outside, require_regular_file, sync, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+CHECKSUMS = "sha256.json"
+"""File with the checksums of a folder."""
 TRIES = 10
 """Readings of a checkpoint that training replaces before each has ended."""
 Item = TypeVar("Item")
@@ -54,6 +47,8 @@ class Checkpoints:
 
         Raises FileError if it cannot be written; its predecessor is then intact.
         """
+        from safetensors.torch import save_file  # noqa: PLC0415
+
         folder = self.checkpoints / name
         aside, before = folder.with_name(f".{name}.new"), self._before(name)
         try:
@@ -62,9 +57,9 @@ class Checkpoints:
                 self.checkpoints.mkdir()  # without parents: a run that has vanished must not come back in parts
                 sync(self.path)
             aside.mkdir()
-            save_tensors(unshared(model), aside / "model.safetensors")
+            save_file(unshared(model), aside / "model.safetensors")
             if training is not None:
-                save_tensors(training.tensors, aside / "training.safetensors")
+                save_file(dict(training.tensors), aside / "training.safetensors")
                 write_json(aside / "training.json", training.state)
             for file in aside.glob("*.safetensors"):
                 file.chmod(aside.stat().st_mode & 0o666)  # safetensors makes them readable only by their owner
@@ -144,14 +139,14 @@ class Checkpoints:
         Raises what ``read`` raises, and FileError if the checkpoint is replaced each time.
         """
         for _ in range(TRIES):
-            before = fingerprint(self.folder(name))
+            before = _fingerprint(self.folder(name))
             try:
                 found = read()
             except (NmtError, OSError):
-                if fingerprint(self.folder(name)) == before:
+                if _fingerprint(self.folder(name)) == before:
                     raise
             else:
-                if fingerprint(self.folder(name)) == before:
+                if _fingerprint(self.folder(name)) == before:
                     return found
         raise FileError(f"{self.folder(name)}: changed while loading; wait until training has finished")
 
@@ -221,6 +216,14 @@ def load_weights(model: "nn.Module", weights: "dict[str, Tensor]", where: str) -
         places[name].copy_(weights.pop(name))
 
 
+def _fingerprint(path: Path) -> tuple[int, ...] | None:
+    """A value that changes with the content of a file or directory; None if there is none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_size, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+    return None
+
+
 def unshared(tensors: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
     """Tensors without repetition: of tied parameters, which share memory, only the first name."""
     seen: set[int] = set()
@@ -254,10 +257,3 @@ def load_tensors(path: Path) -> "dict[str, Tensor]":
         return tensors
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError) as error:
         raise FileError(f"{path}: not a whole safetensors file ({error})") from None
-
-
-def save_tensors(tensors: "Mapping[str, Tensor]", path: Path) -> None:
-    """Write a safetensors file."""
-    from safetensors.torch import save_file  # noqa: PLC0415
-
-    save_file(dict(tensors), path)

@@ -64,49 +64,51 @@ class Extensions(Record):
 
 
 def beam_step(
-    beam: Beam, log_probs: Tensor, length: int, limits: Limits, width: int, alpha: float
+    beam: Beam, log_probs: Tensor, length: int, limits: Limits, beam_size: int, alpha: float
 ) -> tuple[Beam, Extensions, Extensions, Tensor]:
     """Extend each live hypothesis by one token, to ``length`` tokens.
 
-    log_probs: a row for each live hypothesis, (R, V), or (B, V) at the first step; ``width`` is K. Returns the beam,
+    log_probs: (R, V), a row for each live hypothesis; at the first step (B, V). ``beam_size`` is K. Returns the beam,
     its live hypotheses (B, K), the finished ones (B, 2K; -inf where a place is empty), and which sentences are done
     (B,). ``log_probs`` is overwritten.
     """
     last = beam.max_lengths <= length
-    live, ended = _extend(beam, log_probs, limits, width, last)
+    live, ended = _extend(beam, log_probs, limits, beam_size, last)
     finished = beam.finished + (ended.log_probs > -torch.inf).sum(1)
     kept = torch.cat((beam.kept, ended.log_probs / penalty(length, alpha)), 1).topk(beam.kept.size(1)).values
     best_live = live.log_probs[:, 0]
-    beaten = (finished >= width) & (best_live / penalty(length, alpha) <= kept[:, 0])
+    beaten = (finished >= beam_size) & (best_live / penalty(length, alpha) <= kept[:, 0])
     hopeless = best_live / penalty(beam.max_lengths, alpha) <= kept[:, -1]
     done = last | beaten | hopeless
     return Beam(beam.sentences, beam.max_lengths, live.log_probs, finished, kept), live, ended, done
 
 
-def _extend(beam: Beam, log_probs: Tensor, limits: Limits, width: int, last: Tensor) -> tuple[Extensions, Extensions]:
-    """Extend the live hypotheses by one token: the ``width`` that live on, and the ended ones.
+def _extend(
+    beam: Beam, log_probs: Tensor, limits: Limits, beam_size: int, last: Tensor
+) -> tuple[Extensions, Extensions]:
+    """Extend the live hypotheses by one token: the ``beam_size`` that live on, and the ended ones.
 
     log_probs (B * P, V) of P live hypotheses of each sentence; last (B,): whether no other token may follow. All
     2K candidates end then, which is harmless: at most K hypotheses are returned, and the best K end in any case.
 
-    For example, one sentence and a width of 2: the two hypotheses have the log-probabilities -1 and -2, and their best
+    For example, one sentence and a beam of 2: the two hypotheses have the log-probabilities -1 and -2, and their best
     three tokens are a -0.5, EOS -1, b -3 and EOS -0.1, c -0.2, a -4. The best four candidates are a -1.5 and EOS -2.0
     of the first, EOS -2.1 and c -2.2 of the second. a and c live on. EOS -2.0 ends; EOS -2.1, the third, is dropped.
     """
     (sentences, parents), vocabulary = beam.log_probs.shape, log_probs.size(1)
     totals = log_probs.view(sentences, parents, vocabulary).add_(beam.log_probs.unsqueeze(2))  # in place: it is large
     limits.exclude(totals)
-    totals, places = best(totals.flatten(1), min(2 * width, parents * vocabulary))  # (B, 2K)
-    if (lacking := 2 * width - totals.size(1)) > 0:  # the first step, with a vocabulary of fewer than 2K
+    totals, places = best(totals.flatten(1), min(2 * beam_size, parents * vocabulary))  # (B, 2K)
+    if (lacking := 2 * beam_size - totals.size(1)) > 0:  # the first step, with a vocabulary of fewer than 2K
         totals = functional.pad(totals, (0, lacking), value=-torch.inf)
         places = functional.pad(places, (0, lacking), value=limits.bos_id)
     first_row = torch.arange(0, sentences * parents, parents, device=log_probs.device).unsqueeze(1)
     candidates = Extensions(first_row + places // vocabulary, places % vocabulary, totals)
 
     ends = candidates.tokens == limits.eos_id
-    alive = ends.sort(stable=True).indices[:, :width]  # the best that do not end
+    alive = ends.sort(stable=True).indices[:, :beam_size]  # the best that do not end
     lives_on = candidates.map(lambda field: field.gather(1, alive))
-    ends[:, width:] = False
+    ends[:, beam_size:] = False
     return lives_on, replace(candidates, log_probs=totals.masked_fill(~(ends | last.unsqueeze(1)), -torch.inf))
 
 
@@ -137,7 +139,7 @@ def beam_search(
     beam = Beam.first(limits, n_best)
     previous = torch.full_like(beam.sentences, limits.bos_id)
     steps: list[_BeamStep] = []
-    kept = AttentionBuffer()
+    buffer = AttentionBuffer()
     while True:
         log_probs, state, attention = model.step(previous, state)
         sentences = beam.sentences
@@ -146,7 +148,7 @@ def beam_search(
         going = (~done).nonzero().squeeze(1)
         if going.numel() < done.numel():
             beam, live = beam.select(going), live.select(going)
-        steps.append(_BeamStep(sentences, ended, live, kept.add(attention) if keep_attention else None))
+        steps.append(_BeamStep(sentences, ended, live, buffer.add(attention) if keep_attention else None))
         if not going.numel():
             return _hypotheses(steps, limits, length_penalty, n_best)
         # each live hypothesis continues the state of its parent, which at the first step is that of its sentence

@@ -35,12 +35,12 @@ def follow(
     previous = torch.full_like(sentences, limits.bos_id)
     totals = torch.zeros(limits.sentences, device=max_lengths.device)
     steps: list[tuple[Tensor, Tensor, Tensor, Tensor | None]] = []
-    kept = AttentionBuffer()
+    buffer = AttentionBuffer()
     while sentences.numel():
         log_probs, state, attention = model.step(previous, state)
         previous = choose(log_probs, sentences, len(steps))
         totals = totals + log_probs.gather(1, previous.unsqueeze(1)).squeeze(1)
-        steps.append((sentences, previous, totals, kept.add(attention) if keep_attention else None))
+        steps.append((sentences, previous, totals, buffer.add(attention) if keep_attention else None))
         going = ((previous != limits.eos_id) & (max_lengths > len(steps))).nonzero().squeeze(1)
         if going.numel() < sentences.numel():
             sentences, max_lengths, totals, previous = (

@@ -168,7 +168,7 @@ class AttentionBuffer:
     """
 
     BLOCK = 1 << 20
-    """Numbers."""
+    """Weights in a block."""
 
     def __init__(self) -> None:
         self._block = torch.empty(0)

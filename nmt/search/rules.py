@@ -23,9 +23,9 @@ class RuledState(Record):
 
     state: Any
     sentences: Tensor
-    """(R,)"""
+    """Index of the sentence of each row, (R,)."""
     history: Tensor
-    """(R, T)"""
+    """Tokens so far, from BOS, (R, T)."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class EagerGradients:
         """Add gradients, divided by the real target ``tokens`` of an update; -> negative log-likelihood, summed."""
         loss = self.loss(batch.to(self.device), updates_before)
         (loss.objective / tokens).backward()
-        return loss.likelihood
+        return loss.nll
 
     def reset(self) -> None:
         """Zero the gradients."""
@@ -74,7 +74,7 @@ class _Recording:
     graph: torch.cuda.CUDAGraph
     batch: Batch
     tokens: Tensor
-    likelihood: Tensor
+    nll: Tensor
 
 
 class GraphedGradients:
@@ -126,7 +126,7 @@ class GraphedGradients:
                 getattr(recording.batch, field.name).copy_(value, non_blocking=True)
         recording.tokens.fill_(tokens)
         recording.graph.replay()
-        return recording.likelihood.clone()
+        return recording.nll.clone()
 
     def reset(self) -> None:
         """Zero the gradients; the memory stays, for the recordings add to it."""
@@ -150,7 +150,7 @@ class GraphedGradients:
             for parameter, gradient in zip(parameters, found, strict=True):
                 if parameter.grad is not None and gradient is not None:
                     parameter.grad += gradient
-        return _Recording(graph, place, tokens, loss.likelihood)
+        return _Recording(graph, place, tokens, loss.nll)
 
 
 def _placed(batch: Batch, device: torch.device) -> Batch:
@@ -185,7 +185,7 @@ Gradients = EagerGradients | GraphedGradients
 def gradients_on(model: Seq2Seq, objective: Objective, specials: Specials, machine: Machine) -> Gradients:
     """Choose CUDA graphs where the objective, the kernels and the device allow them."""
     eager = EagerGradients(model, objective, machine)
-    recorded = objective.recordable and eager.network.recordable and machine.device.type == "cuda"
+    recorded = objective.capturable and eager.network.capturable and machine.device.type == "cuda"
     return GraphedGradients(eager, specials) if recorded else eager
 
 

@@ -25,7 +25,7 @@ class Loss:
 
     objective: Tensor
     """The sum to minimize; differentiable, nats."""
-    likelihood: Tensor
+    nll: Tensor
     """Negative log-likelihood of the targets, nats: what is reported, whatever is minimized."""
     attention: Tensor | None = None
     """The attention weights of the pass, (B, T, S), for terms on them; None without attention."""
@@ -39,7 +39,7 @@ class Objective(Protocol):
         """Whether the loss differentiates the attention weights, so that no kernel may cut their gradient."""
 
     @property
-    def recordable(self) -> bool:
+    def capturable(self) -> bool:
         """Whether a CUDA graph may repeat it: all batches of a shape take the same operations, at every update."""
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
@@ -56,7 +56,7 @@ class TeacherForcing:
 
     smoothing: float = 0.0
     attention_gradients: ClassVar[bool] = False
-    recordable: ClassVar[bool] = True
+    capturable: ClassVar[bool] = True
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
         readouts, attention = network.unroll(batch.target_input, self.memory(network, batch))
@@ -183,7 +183,7 @@ class ScheduledSampling(Objective):
     config: schema.ScheduledSampling
     forbidden: tuple[int, ...]
     """Ids that are never an output, as in search: padding and BOS."""
-    recordable: ClassVar[bool] = False
+    capturable: ClassVar[bool] = False
 
     @property
     def attention_gradients(self) -> bool:
@@ -236,8 +236,8 @@ class GuidedAttention(Objective):
     attention_gradients: ClassVar[bool] = True
 
     @property
-    def recordable(self) -> bool:
-        return self.inner.recordable
+    def capturable(self) -> bool:
+        return self.inner.capturable
 
     def __call__(self, network: Network, batch: Batch, updates_before: int = 0) -> Loss:
         loss = self.inner(network, batch, updates_before)

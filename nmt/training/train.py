@@ -9,6 +9,7 @@ import torch
 from nmt.config import Config
 from nmt.data.dataset import PreparedData, prepare
 from nmt.data.report import table
+from nmt.device import format_of, name_of
 from nmt.evaluation.by_length import scoring
 from nmt.evaluation.metrics import format_values
 from nmt.evaluation.writing import source_length
@@ -111,7 +112,8 @@ def train_on(
     with ExitStack() as stack:
         on_writer(world, lambda: stack.enter_context(run.locked(say)))
         check_stop = stack.enter_context(stop_request)
-        facts |= machine.facts
+        facts |= {"device": name_of(machine.device), "precision": format_of(machine.precision)}
+        facts |= {"processes": world.size, "threads": torch.get_num_threads()}
         if resume:
             update, finished = on_writer(world, partial(reopen_run, run, config, prepared.tokenizers, facts, say))
             if finished:

@@ -148,8 +148,8 @@ class Validator:
             batch = batch.to(self.machine.device)
             memory = self.network.encode(batch.source, batch.source_lengths)
             readouts, _ = self.network.unroll(batch.target_input, memory)
-            _, likelihood = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
-            yield likelihood.item(), batch.target_tokens
+            _, nll = self.model.loss(readouts, batch.target_output, batch.target_mask, 0.0)
+            yield nll.item(), batch.target_tokens
 
     def alignment_error_rate(self) -> float | None:
         """AER of the likeliest source word of each target word; None without gold links or attention."""
@@ -173,7 +173,7 @@ class Validator:
         if not self.model.attends:
             return
         with evaluating(self.model):
-            forced = list(force(self.network, self.tokenizers, self.filmed, self.machine.device))
+            forced = list(force(self.network, self.tokenizers, self.filmed, self.machine.device, limits=self.decoding))
         read = [(Filmed(*pair, each.source_pieces, each.target_pieces), each.attention) for pair, each in forced]
         add_frame(self.log.run.film, update, [(filmed, weights) for filmed, weights in read if weights is not None])
 

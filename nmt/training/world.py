@@ -22,7 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 from nmt import errors
 from nmt.config import Config
 from nmt.config.schema import Kernels
-from nmt.device import format_of, keep_freed_memory, name_of, out_of_memory, resolve_device, resolve_precision
+from nmt.device import keep_freed_memory, out_of_memory, resolve_device, resolve_precision
 from nmt.errors import ConfigError, NmtError, ProcessError, Stopped
 
 Item = TypeVar("Item")
@@ -70,13 +70,6 @@ class Machine:
     """The type of matrix products."""
     kernels: Kernels = "auto"
     world: World = ONE_PROCESS
-
-    @property
-    def facts(self) -> dict[str, Json]:
-        """Describe it for a manifest."""
-        threads, processes = torch.get_num_threads(), self.world.size
-        names = {"device": name_of(self.device), "precision": format_of(self.precision)}
-        return names | {"processes": processes, "threads": threads}
 
 
 def set_up(config: Config, world: World = ONE_PROCESS) -> Machine:

@@ -9,6 +9,7 @@ import logging
 import warnings
 from dataclasses import replace
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -23,9 +24,6 @@ from nmt.model.encoders import Direction, RecurrentEncoder
 from nmt.records import Record
 from nmt.runs.loading import load_run
 from nmt.translation.searching import MORE_PIECES
-
-POSITIONS = 211
-"""S of the example that the networks are exported with: a number that no layer has as its width."""
 
 
 def export_onnx(path: str | Path, output: Path) -> None:
@@ -49,19 +47,21 @@ def write_networks(model: Seq2Seq, output: Path) -> None:
     assert isinstance(model.encoder, RecurrentEncoder)
     directions = model.encoder.directions
     model.encoder.layers = nn.ModuleList(nn.ModuleList(map(Scanned, layer)) for layer in directions)
-    first, source = First(model), torch.zeros(2, POSITIONS, dtype=torch.long)
+    # of the example that the networks are exported with: a number that no layer has as its width
+    positions = next(n for n in count(7) if all(n not in each.shape for each in model.parameters()))
+    first, source = First(model), torch.zeros(2, positions, dtype=torch.long)
     lengths = torch.full_like(source[:, 0], source.size(1))
     state = first.state(source, lengths)
-    write(first, {"source": source, "lengths": lengths}, list(tensors(state)), output / "encoder.onnx")
+    write(first, {"source": source, "lengths": lengths}, list(tensors(state)), output / "encoder.onnx", positions)
     step = Following(model, state)
     outputs = ["log_probs", *(["attention"] if model.attends else []), *(f"next_{name}" for name in changing(state))]
-    write(step, {"previous": source[:, 0]} | tensors(state), outputs, output / "step.onnx")
+    write(step, {"previous": source[:, 0]} | tensors(state), outputs, output / "step.onnx", positions)
 
 
-def write(network: nn.Module, inputs: dict[str, Tensor], outputs: list[str], path: Path) -> None:
-    """Write a network that takes and returns tensors with these names."""
+def write(network: nn.Module, inputs: dict[str, Tensor], outputs: list[str], path: Path, positions: int) -> None:
+    """Write a network of tensors with these names; a second axis of size ``positions`` is dynamic."""
     shapes = tuple(
-        ({0: "sentences"} if each.ndim else {}) | ({1: "source_positions"} if POSITIONS in each.shape[1:2] else {})
+        ({0: "sentences"} if each.ndim else {}) | ({1: "source_positions"} if positions in each.shape[1:2] else {})
         for each in inputs.values()
     )
     logging.disable(logging.WARNING)  # torchvision is not there, for example
@@ -81,7 +81,7 @@ def write(network: nn.Module, inputs: dict[str, Tensor], outputs: list[str], pat
         logging.disable(logging.NOTSET)
     assert program is not None
     for node in program.model.graph.all_nodes():
-        node.metadata_props.clear()  # where in these files it comes from
+        node.metadata_props.clear()  # stack traces and file names of this machine
     program.save(path)
 
 

@@ -23,8 +23,8 @@ from sentencepiece import sentencepiece_model_pb2
 from nmt.cli.translate import main as nmt_translate
 from nmt.config.schema import LARGEST_VOCABULARY
 from nmt.errors import NmtError
-from nmt.files import CHECKSUMS, LARGEST_JSON, digest
-from nmt.runs.checkpoints import LARGEST_HEADER
+from nmt.files import LARGEST_JSON, digest
+from nmt.runs.checkpoints import CHECKSUMS, LARGEST_HEADER
 from nmt.runs.loading import load_run
 from tests.comparison import is_small, reseal
 from tests.small_run import options

@@ -90,8 +90,8 @@ def poison(trainer: Trainer) -> None:
 
 
 Fault = Callable[[Batch, list[Tensor], Tensor], Tensor]
-"""Takes the batch, the gradients and the likelihood of an update: changes the gradients in place and returns the
-likelihood, changed or not; or raises an error."""
+"""Takes the batch, the gradients and the nll of an update: changes the gradients in place and returns the nll,
+changed or not; or raises an error."""
 KINDS = ("a loss that is not a number", "an infinite gradient", "a gradient that is not a number")
 NO_MEMORY = (
     torch.OutOfMemoryError("CUDA out of memory"),
@@ -108,10 +108,10 @@ def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000
     class Spoilt:
         def __call__(self, batch: Batch, tokens: int, update: int = 0) -> Tensor:
             updates.append(update)
-            likelihood = compute(batch, tokens, update)
+            nll = compute(batch, tokens, update)
             if next(numbers) not in calls:
-                return likelihood
-            return fault(batch, [each.grad for each in model.parameters() if each.grad is not None], likelihood)
+                return nll
+            return fault(batch, [each.grad for each in model.parameters() if each.grad is not None], nll)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(compute, name)
@@ -123,11 +123,11 @@ def spoil(trainer: Trainer, fault: Fault, calls: Collection[int] = range(1, 1000
 def not_finite(kind: str) -> Fault:
     """Make the loss or one number of a gradient not finite; ``kind`` is one of KINDS."""
 
-    def fault(_: Batch, gradients: list[Tensor], likelihood: Tensor) -> Tensor:
+    def fault(_: Batch, gradients: list[Tensor], nll: Tensor) -> Tensor:
         if kind == KINDS[0]:
-            return likelihood * math.nan
+            return nll * math.nan
         gradients[-1].view(-1)[0] = math.inf if kind == KINDS[1] else math.nan
-        return likelihood
+        return nll
 
     return fault
 
@@ -135,9 +135,9 @@ def not_finite(kind: str) -> Fault:
 def cramp(trainer: Trainer, pairs: int, error: Exception = NO_MEMORY[0]) -> None:
     """Memory for a limited number of pairs at once."""
 
-    def fault(batch: Batch, _: list[Tensor], likelihood: Tensor) -> Tensor:
+    def fault(batch: Batch, _: list[Tensor], nll: Tensor) -> Tensor:
         if len(batch.source) > pairs:
             raise error
-        return likelihood
+        return nll
 
     spoil(trainer, fault)

@@ -60,13 +60,13 @@ def test_an_update_follows_the_gradient_of_the_smoothed_loss_per_token(make: Mak
             targets.append(batch.target_output[batch.target_mask])
         return functional.cross_entropy(torch.cat(logits), torch.cat(targets), label_smoothing=smoothing)
 
-    likelihood, before = per_token(0.0).item(), parameters(trainer)
+    nll, before = per_token(0.0).item(), parameters(trainer)
     gradients = torch.autograd.grad(per_token(0.2), list(trainer.model.parameters()))
     gradient = torch.cat([each.flatten() for each in gradients])
     made = update(trainer, batches)
     torch.testing.assert_close(parameters(trainer), before - gradient, rtol=1e-7, atol=1e-9)
     assert made.gradient_norm == pytest.approx(gradient.norm().item(), rel=1e-6)
-    assert made.loss == pytest.approx(likelihood, rel=1e-6)
+    assert made.loss == pytest.approx(nll, rel=1e-6)
     assert made.tokens == int(lengths[short + long].sum()) + 8  # EOS
 
 

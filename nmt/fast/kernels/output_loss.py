@@ -35,7 +35,7 @@ class _OutputLoss(torch.autograd.Function):
         low_weight, low_bias = weight.to(low), bias.to(low)
         d_readouts = torch.empty_like(readouts)
         d_weight, d_bias = None, torch.zeros_like(bias, dtype=high)
-        likelihood, uniform = d_bias.new_zeros(()), d_bias.new_zeros(())
+        nll, uniform = d_bias.new_zeros(()), d_bias.new_zeros(())
         if smoothing:
             mean_weight, mean_bias = weight.to(high).mean(0), bias.to(high).mean()
         chunk = GPU_CHUNK if readouts.is_cuda else CHUNK
@@ -47,11 +47,11 @@ class _OutputLoss(torch.autograd.Function):
             surprisal = -probabilities.gather(1, gold).to(high).clamp_min(torch.finfo(high).tiny).log()
             # d objective / d logits = softmax - smoothing / V - (1 - smoothing) * one-hot
             d_logits = probabilities
-            if smoothing:  # log V-th of the product of all probabilities: the mean logit minus their normalizer
+            if smoothing:  # mean over words of -log p: log Z - mean logit; log Z = surprisal + logit of the target
                 mean_logits = rows.to(high) @ mean_weight + mean_bias
                 uniform += _total(surprisal + logits.gather(1, gold) - mean_logits.unsqueeze(1), counted, part)
                 d_logits.sub_(smoothing / len(bias))
-            likelihood += _total(surprisal, counted, part)
+            nll += _total(surprisal, counted, part)
             # on a CPU scatter_add_ would copy all of them
             d_logits[torch.arange(len(rows), device=rows.device), targets[part]] += smoothing - 1
             if counted is not None:
@@ -62,8 +62,8 @@ class _OutputLoss(torch.autograd.Function):
             del logits, probabilities, d_logits  # before the next chunk has its own
             d_weight = gradient.to(high) if d_weight is None else d_weight.add_(gradient)
         ctx.save_for_backward(d_readouts, d_weight, d_bias)
-        ctx.mark_non_differentiable(likelihood)
-        return (1 - smoothing) * likelihood + smoothing * uniform, likelihood
+        ctx.mark_non_differentiable(nll)
+        return (1 - smoothing) * nll + smoothing * uniform, nll
 
     @staticmethod
     @once_differentiable

@@ -62,7 +62,7 @@ class GruSteps(Steps):
     gates: Tensor
     """r, z, and U_n s, to which the reset gate is applied, (T, ..., 3H, B), high"""
     candidate: Tensor
-    """s', (T, ..., H, B), high"""
+    """n, (T, ..., H, B), high"""
     slopes: Tensor
     """Derivatives of s_{t+1} by each pre-activation, (T, ..., 4, H, B), low"""
 
