@@ -1,6 +1,6 @@
 """Measure what comes through a translation into French of sentences of the demo language, spans, terms and markup; how
 reliable the confidence of a run is; one system of several languages beside one for each; translations of rough text;
-systems on little text, from nothing and adapted; word alignments."""
+systems on little text, from nothing and adapted."""
 
 import re
 import sys
@@ -8,22 +8,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from aligner import align
 from machine import provenance
 from nmt.cli.command import Command
 from nmt.cli.options import OutputFile, RunPath, Value
-from nmt.cli.score import score as score_pairs
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
-from nmt.data.corpus import Pair, read_lines, read_pairs
+from nmt.data.corpus import read_lines, read_pairs
 from nmt.data.rough import capitalized, mistyped
-from nmt.evaluation.alignment import parse_gold, read_gold, score_alignments, symmetrized
 from nmt.evaluation.confidence import GOOD, calibration_error, read_calibration, reliability
 from nmt.evaluation.metrics import METRICS, Evidence, bleu, scores_of, sentence_scores
 from nmt.files import read_json, write_json
@@ -45,14 +41,13 @@ def measure(
     rough: Annotated[str, Value("DIR")] | None = None,
     ladder: Annotated[str, Value("DIR")] | None = None,
     little: Annotated[str, Value("DIR")] | None = None,
-    aligned: Annotated[str, Value("DIR")] | None = None,
     lines: Annotated[int, Field(ge=1)] = 1000,
     seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
     """Measure how many spans, how much markup and how many terms of a glossary come through in the demo language; how
     reliable the confidence of a run is; BLEU of one system of several languages and of one for each; scores of rough
-    text; BLEU of systems on little text; word alignments. Other figures of the file stay.
+    text; BLEU of systems on little text. Other figures of the file stay.
 
     Args:
         protected: run of the first example
@@ -62,7 +57,6 @@ def measure(
         rough: output of nmt-experiment with configs/experiments/rough.yaml
         ladder: output of nmt-experiment with configs/experiments/ladder.yaml
         little: output of nmt-experiment with configs/experiments/little-text.yaml
-        aligned: output of nmt-experiment with configs/experiments/directions.yaml
         lines: sentences of each measurement
         seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
@@ -93,8 +87,6 @@ def measure(
         found["BLEU by pairs"] = by_pairs(Path(ladder))
     if little:
         found["BLEU by pairs, adjusted"] = by_pairs(Path(little))
-    if aligned:
-        found["alignment error rate, %"] = error_rates(Path(aligned))
     say(str(found))
     if json is not None:
         origin = provenance()
@@ -185,33 +177,6 @@ def by_pairs(folder: Path) -> dict[str, dict[str, list[float]]]:
             hypotheses = [each.text for each in Translator.load(folder / name / seed).translate(sources)]
             found[name]["debates"].append(round(bleu(Evidence(hypotheses, references, "13a")).value, 1))
     return dict(found)
-
-
-def error_rates(folder: Path) -> dict[str, list[float]]:
-    """Alignment error rates of nmt-score by one run of each seed, and by the runs of both directions; of a statistical
-    aligner, which reads training and test pairs, in one direction and in both."""
-    (source, target, links), text = (
-        [f"{DEMO}/{split}.{end}" for end in ("en", "fr", "align")] for split in ("test", "train")
-    )
-    gold = read_gold(source, target, links)
-    pairs = [*gold.pairs, *map(Pair, read_lines(text[0]), read_lines(text[1]))]
-    ahead, back = align(pairs), align([Pair(*pair[::-1]) for pair in pairs])
-    turned = [frozenset((i, j) for j, i in each) for each in back]
-    proposed = {"aligner": [ahead], "aligner, both": [list(map(symmetrized, ahead, turned))]}
-    for seed in sorted(folder.glob("ahead/seed-*")):
-        for name, reverse in (("run", None), ("run, both", str(folder / "back" / seed.name))):
-            with TemporaryDirectory() as place:
-                scores, file = f"{place}/scores", f"{place}/links"
-                score_pairs(
-                    model=str(seed), source=source, target=target, output=scores, alignments=file, reverse_model=reverse
-                )
-                found = [parse_gold(line, file).sure for line in read_lines(file)]
-            proposed.setdefault(name, []).append(found)
-    count = len(gold.links)
-    return {
-        name: [round(100 * score_alignments(gold.links, each[:count]).error_rate, 1) for each in runs]
-        for name, runs in proposed.items()
-    }
 
 
 if __name__ == "__main__":

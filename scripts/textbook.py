@@ -57,6 +57,8 @@ class Claim(Section):
     """Paper and section."""
     compared: tuple[Text, Text]
     """Two systems, the supposedly better one first."""
+    beside: tuple[Text, ...] = ()
+    """Other systems that the score reads."""
     score: Text = "bleu"
     """One of ``SCORES``."""
     margin: Positive = 1.0
@@ -113,7 +115,7 @@ WORDING = {"text", "source", "margin"}
 
 def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, Any] | None:
     """Score both systems with each seed; None if one of the runs is not finished, or if this was done ``before``."""
-    runs = {name: plan.runs_of(name) for name in claim.compared if name not in BASELINES}
+    runs = {name: plan.runs_of(name) for name in (*claim.compared, *claim.beside) if name not in BASELINES}
     if not all(run.path.exists() and remaining(run)[0] is None for each in runs.values() for run in each):
         return None
     manifests = {run.label: read_json(RunDirectory(run.path).manifest) for each in runs.values() for run in each}

@@ -20,7 +20,7 @@ from nmt.config.schema import FileCorpus
 from nmt.data.batching import Batch, Specials, collate
 from nmt.data.corpus import Pair, read_lines, read_pairs
 from nmt.data.links import Link
-from nmt.evaluation.alignment import GoldPairs, likeliest_links, read_gold
+from nmt.evaluation.alignment import Alignment, GoldPairs, likeliest_links, read_gold, symmetrized
 from nmt.evaluation.diagnosis import by_third, recall_by_third
 from nmt.evaluation.metrics import STATISTICS, Floats, bleu_of_statistics, draws, sentence_statistics
 from nmt.evaluation.writing import lengths
@@ -148,12 +148,45 @@ def attention_links(plan: Plan, run: Run, _: Changes) -> Floats:
     return right_links(gold, list(map(likeliest_links, weights)))
 
 
+def attention_links_of_both(plan: Plan, run: Run, _: Changes) -> Floats:
+    """As :func:`right_links`, of the attention joined with that of the system ``back``, of the other direction."""
+    reverse = next(each for each in plan.runs_of("back") if each.seed == run.seed)
+    gold, found = gold_pairs(plan), []
+    for each, pairs in ((run, gold.pairs), (reverse, [swapped(pair) for pair in gold.pairs])):
+        loaded = load_run(each.path, CPU)
+        weights = word_attention(loaded.network, loaded.tokenizers, pairs, CPU, each.config.decoding)
+        found.append([frozenset(likeliest_links(links)) for links in weights])
+    return right_links(gold, joined(*found))
+
+
 def aligner_links(plan: Plan) -> Floats:
     """As :func:`right_links`, of the statistical aligner, which reads the training text and the test set."""
-    gold, text = gold_pairs(plan), plan.runs[0].config.data.train
+    gold, pairs = gold_pairs(plan), text_of(plan)
+    return right_links(gold, align(pairs)[: len(gold.pairs)])
+
+
+def aligner_links_of_both(plan: Plan) -> Floats:
+    """As :func:`aligner_links`, joined with the links of the other direction."""
+    gold, pairs = gold_pairs(plan), text_of(plan)
+    return right_links(gold, joined(align(pairs), align([swapped(pair) for pair in pairs]))[: len(gold.pairs)])
+
+
+def text_of(plan: Plan) -> list[Pair]:
+    """The test set and the training text."""
+    text = plan.runs[0].config.data.train
     assert isinstance(text, FileCorpus)
-    train = [Pair(*each) for each in zip(read_lines(text.source), read_lines(text.target), strict=True)]
-    return right_links(gold, align([*gold.pairs, *train])[: len(gold.pairs)])
+    return [*gold_pairs(plan).pairs, *map(Pair, read_lines(text.source), read_lines(text.target))]
+
+
+def swapped(pair: Pair) -> Pair:
+    """The pair of the other direction."""
+    return Pair(pair.target, pair.source)
+
+
+def joined(ahead: Sequence[Alignment], back: Sequence[Alignment]) -> list[Alignment]:
+    """Join the links of both directions, as nmt-score does."""
+    turned = [frozenset((i, j) for j, i in each) for each in back]
+    return list(map(symmetrized, ahead, turned))
 
 
 def right_links(gold: GoldPairs, proposed: Sequence[Collection[Link]]) -> Floats:
@@ -274,6 +307,7 @@ SCORES = {
     "bleu": Score("BLEU", 1, ngrams, bleu),
     "loss": Score("nats", 3, nats, ratio, -1),
     "aer": Score("points", 1, attention_links, minus_error_rate, -1),
+    "aer_both": Score("points", 1, attention_links_of_both, minus_error_rate, -1),
     "recall_late": Score("% recall", 1, recall_by_part, difference),
     "recall_rare": Score("% recall", 1, rare_words, difference),
     "recall": Score("% recall", 1, beginnings, percent),
@@ -282,5 +316,5 @@ SCORES = {
     "retained": Score("% retained", 1, ngrams_by_length, retained),
     "retained_unpenalized": Score("% retained", 1, ngrams_by_length, retained_unpenalized),
 }
-BASELINES = {"aligner": aligner_links}
+BASELINES = {"aligner": aligner_links, "aligner-both": aligner_links_of_both}
 """Systems without runs."""
