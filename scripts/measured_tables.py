@@ -201,12 +201,14 @@ def languages() -> str:
 
 def multi30k() -> str:
     """BLEU of several seeds, and of them as an ensemble, of docs/figures/multi30k.json."""
+    from length_decay import half  # noqa: PLC0415  (it needs textbook.py, which needs this module)
+
     rows = []
     for name, each in measured("multi30k").items():
         cased, lower = each["BLEU"], mean(each["BLEU, lower-cased"])
-        seeds = f" ({', '.join(f'{score:.1f}' for score in cased)})" if len(cased) > 1 else ""
+        seeds = f" ± {half(cased):.1f} ({', '.join(f'{score:.1f}' for score in cased)})" if len(cased) > 1 else ""
         rows.append((name, str(each["length penalty"]), f"{mean(cased)}{seeds}", lower))
-    return table(("system", "length penalty", "BLEU, mean (seeds)", "lower-cased"), rows)
+    return table(("system", "length penalty", "BLEU, mean ± 95% interval (seeds)", "lower-cased, 13a"), rows)
 
 
 TABLES = training, decoding, browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages, multi30k

@@ -196,7 +196,7 @@ def stored(name: str) -> Any:
 
 def table() -> str:
     """The claims with their verdicts, in Markdown."""
-    return markdown_table(("claim", "source", "compared", "updates", "gain: verdict"), map(cells, all_claims()))
+    return markdown_table(("claim (updates)", "source", "compared", "gain: verdict"), map(cells, all_claims()))
 
 
 def cells(each: Measured) -> tuple[str, ...]:
@@ -211,7 +211,12 @@ def cells(each: Measured) -> tuple[str, ...]:
         mean, low, high = (f"{value:+.{score.decimals}f}" for value in each.gain)
         margin = f", margin {claim.margin:g}" if claim.margin != 1 else ""
         judged = f"{mean} [{low}, {high}] {score.unit}{margin}: [{each.verdict}](figures/textbook/{each.name}.json)"
-    return claim.text, claim.source, ", ".join(names), f"{each.updates:,}", judged
+    return label(each), claim.source, ", ".join(names), judged
+
+
+def label(each: Measured) -> str:
+    """A claim with its updates."""
+    return f"{each.claim.text} ({each.updates:,})"
 
 
 def picture(claims: Sequence[Measured]) -> bytes:
@@ -222,7 +227,7 @@ def picture(claims: Sequence[Measured]) -> bytes:
         for row, each in enumerate(claims):
             mean, low, high = (value / each.claim.margin for value in each.gain)
             axes.plot([low, high], [row, row], "-", [mean], [row], "o", color=VERDICTS[each.verdict])
-        axes.set_yticks(range(len(claims)), [f"{each.claim.text} ({each.updates:,})" for each in claims])
+        axes.set_yticks(range(len(claims)), map(label, claims))
         axes.set_ylabel("claim (updates)")
         axes.invert_yaxis()
         axes.axvspan(-1, 1, color="#EEEEEE")

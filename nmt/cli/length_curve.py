@@ -10,6 +10,7 @@ from nmt.errors import ConfigError
 from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import ENDINGS
 from nmt.evaluation.figures.files import KINDS, make_folder, stem_of
+from nmt.evaluation.significance import LEAST_SHORT
 from nmt.experiments.evaluation import Systems
 from nmt.experiments.length_curve import compare_systems, diagnose_systems
 
@@ -65,7 +66,7 @@ def length_curve(
     paths = curve.write(output)
     print(curve)
     if curve.retention is None and any(each.comparable for each in curve.systems):
-        few = f"fewer than two bins have {MIN_SENTENCES} sentences, or BLEU at short lengths is 0 or undefined"
+        few = f"fewer than two bins have {MIN_SENTENCES} sentences, or BLEU at short lengths is below {LEAST_SHORT:g}"
         say(f"retained BLEU: {few}; choose lengths with --short and --long")
     if why:
         diagnoses = diagnose_systems(systems, scoring, curve.about)

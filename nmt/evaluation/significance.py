@@ -10,7 +10,7 @@ systems.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, compress
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from nmt.evaluation.writing import Unit
 
 FEWEST = 10
 """Fewer sentences are too few to resample: there is no p-value."""
+LEAST_SHORT = 10.0
+"""A system with a smaller BLEU on short sentences has learned too little for a share of it to mean anything."""
 Range = tuple[int, int]
 """Shortest and longest length, both included."""
 
@@ -116,7 +118,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Retention:
-    """The shares of all systems, and a comparison of each pair."""
+    """The shares of the systems that have one, and a comparison of each pair."""
 
     short: Range
     long: Range
@@ -155,18 +157,20 @@ def members(scoring: Scoring, lengths: Range) -> Integers:
 
 
 def retention(systems: Sequence[SystemScores], scoring: Scoring, short: Range, long: Range) -> Retention | None:
-    """Compute BLEU at ``long`` lengths divided by BLEU at ``short`` ones, for each system; None if BLEU of a system at
-    short ones is 0. At least one sentence is short and one long."""
+    """Compute BLEU at ``long`` lengths divided by BLEU at ``short`` ones, for each system that has at least LEAST_SHORT
+    there; None if no system has. At least one sentence is short and one long."""
     sides = [members(scoring, each) for each in (short, long)]
     (at_short, short_resampled), (at_long, long_resampled) = (
         mean_bleu([each.statistics[:, side] for each in systems], scoring.resamples, (SEED, 0, number))
         for number, side in enumerate(sides)
     )
-    if not at_short.all():
+    good = at_short >= LEAST_SHORT
+    if not good.any():
         return None
-    names, (n_short, n_long) = [each.name for each in systems], map(len, sides)
+    names, (n_short, n_long) = [each.name for each in compress(systems, good)], map(len, sides)
+    short_resampled, long_resampled = short_resampled[good], long_resampled[good]
     defined = short_resampled.all(axis=0)  # few short sentences may have resamples without BLEU
-    shares, resampled = at_long / at_short, long_resampled[:, defined] / short_resampled[:, defined]
+    shares, resampled = at_long[good] / at_short[good], long_resampled[:, defined] / short_resampled[:, defined]
     rows = zip(names, shares, resampled, strict=True)
     by_name = {name: Share(float(share), *interval(each)) for name, share, each in rows}
     comparisons = tuple(compare(names, min(n_short, n_long), shares, resampled))
@@ -177,7 +181,9 @@ def format_retention(result: Retention, unit: Unit) -> str:
     """Format the shares and their comparisons as text; ``unit`` is that of the source."""
     short, long = (f"{low}-{high}" for low, high in (result.short, result.long))
     above = f"BLEU at {long} source {unit} ({result.n_long:,} sentences)"
-    lines = [f"retained BLEU: {above} divided by BLEU at {short} ({result.n_short:,})"]
+    lines = [
+        f"retained BLEU: {above} divided by BLEU at {short} ({result.n_short:,}), if that is {LEAST_SHORT:g} or more"
+    ]
     lines += [f"{name}: {each.share:.1%} [{each.low:.1%}, {each.high:.1%}]" for name, each in result.shares.items()]
     for row in result.comparisons:
         difference, low, high = (f"{100 * value:+.1f}" for value in (row.difference, row.low, row.high))
