@@ -145,7 +145,7 @@ def scores(system: str, folders: Sequence[Path], results: Mapping[str, Any]) -> 
             name: {"mean": row["bleu"], "half": half(row["bleu_by_seed"]), "of each seed": row["bleu_by_seed"]}
             for name, row in rows.items()
         },
-        "retained BLEU": retained["shares"][system],
+        "retained BLEU": retained["shares"].get(system),
         "the same without brevity penalty": fmean(long) / fmean(short),
         "alignment error rate": rows["hansards"]["aer"],
     }

@@ -122,7 +122,7 @@ def family() -> str:
 
 
 def kept() -> str:
-    """Spans, terms, tags, confidence and links, from docs/figures/own_text.json."""
+    """Spans, terms, tags and confidence, from docs/figures/own_text.json."""
     found = measured("own_text")
     spans, terms, tags, trust = (found[name] for name in ("spans", "glossary", "markup", "confidence"))
     placed = min(spans["in their place"], spans["come through once"])
@@ -132,10 +132,6 @@ def kept() -> str:
     ]
     kinds = ("with terms", "of terms without data.glossary", "without terms", "without data.glossary")
     bleu = [mean(terms[f"BLEU {name}"]) for name in kinds]
-    errors = "; ".join(
-        f"{mean(found['alignment error rate, %'][each])}%" for each in ("run", "run, both", "aligner", "aligner, both")
-    )
-    aligned = "a run; with `--reverse-model`; an aligner; in both directions"
     right = f"in {tags['lines that are the reference']} translations equal to the reference"
     rows = {
         "`data.protect`: spans in the right place, once each": f"{placed:,} of {spans['spans']:,}",
@@ -149,7 +145,6 @@ def kept() -> str:
         "`--confidence` on Multi30k: area under the ROC curve; calibration error": (
             f"{trust['area under the curve']:.3f}; {trust['calibration error']}"
         ),
-        f"`nmt-score` on 500 pairs, alignment error rate: {aligned}": errors,
     }
     return table(("measurement", "result"), rows.items())
 

@@ -109,8 +109,8 @@ def verdict(found: Gain, margin: float) -> str:
 
 # --- measuring --------------------------------------------------------------------------------------------------------
 
-WORDING = {"text", "source", "margin"}
-"""Fields that only a page shows; they change no score."""
+WORDING = {"text", "source", "margin", "beside"}
+"""Fields that change no score; ``begun`` names the runs of ``beside``."""
 
 
 def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, Any] | None:

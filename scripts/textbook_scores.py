@@ -168,7 +168,8 @@ def aligner_links(plan: Plan) -> Floats:
 def aligner_links_of_both(plan: Plan) -> Floats:
     """As :func:`aligner_links`, joined with the links of the other direction."""
     gold, pairs = gold_pairs(plan), text_of(plan)
-    return right_links(gold, joined(align(pairs), align([swapped(pair) for pair in pairs]))[: len(gold.pairs)])
+    both = (align(each)[: len(gold.pairs)] for each in (pairs, [swapped(pair) for pair in pairs]))
+    return right_links(gold, joined(*both))
 
 
 def text_of(plan: Plan) -> list[Pair]:

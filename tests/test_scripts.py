@@ -215,7 +215,7 @@ def test_toolkits_are_understood(name: str, line: str, rate: float | None, bleu:
 def test_every_claim_compares_systems_that_there_are(path: Path) -> None:
     experiment = load_experiment(path)
     for claim in claims_of(experiment).values():
-        assert {*claim.compared} <= {*experiment.systems, *BASELINES} and claim.score in SCORES
+        assert {*claim.compared, *claim.beside} <= {*experiment.systems, *BASELINES} and claim.score in SCORES
 
 
 def test_the_gain_is_that_of_students_t() -> None:

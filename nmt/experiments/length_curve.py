@@ -35,7 +35,7 @@ class LengthCurve:
     overall: tuple[Comparison, ...] = ()
     """Likewise on the whole test set."""
     retention: Retention | None = None
-    """Retained BLEU of each of these systems; None without two bins of 30 sentences or without BLEU on short ones."""
+    """Retained BLEU of those with LEAST_SHORT BLEU on short sentences; None without such, or without two bins of 30."""
 
     def figure(self) -> Figure:
         """Draw the curves (after Bahdanau et al. 2015, Fig. 2)."""

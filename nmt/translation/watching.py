@@ -33,8 +33,8 @@ BREAK = re.compile(
     + r"\.))"
     r"(?:\s?[»”]|[\"'’“)\]])*\s+(?=(?:[\"'“‘«„(\[¿¡–—-]\s?)*(\w))|[。！？][」』”’）]*\s*(?=[「『“‘（]*(\w))"
 )
-"""The end of a sentence, up to the next. Single letters and digits never end one; two-letter
-words such as Mr., ABBREVIATIONS and two-digit numbers only before a quotation mark."""
+"""The end of a sentence, up to the next. A full stop behind a single letter or digit is none; behind Mr and the like,
+ABBREVIATIONS and two digits only before a quotation mark."""
 SHORT, LEAST = 4, 8
 """A translation is far too short if the line has SHORT times its pieces, and LEAST pieces at least."""
 UNKNOWN_SHARE = 4
