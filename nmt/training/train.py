@@ -173,7 +173,7 @@ def score_test(
 def _say_results(run: RunDirectory, say: Say) -> None:
     records = read_metrics(run.metrics)
     if tests := [each for each in records if each.get("split") == "test"]:
-        say(Result(f"test set: {format_values(tests[-1])}  {tests[-1]['signature']}"))
+        say(Result(f"test set: {format_values(tests[-1])} (BLEU: {tests[-1]['signature']})"))
     if best := best_validation(records):
         weights = f"that of update {best['step']:,}"
         if best["split"] == "average":
