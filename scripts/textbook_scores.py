@@ -143,20 +143,23 @@ def nats(_: Plan, run: Run, __: Changes) -> Floats:
 
 def attention_links(plan: Plan, run: Run, _: Changes) -> Floats:
     """As :func:`right_links`, of the attention."""
-    loaded, gold = load_run(run.path, CPU), gold_pairs(plan)
-    weights = word_attention(loaded.network, loaded.tokenizers, gold.pairs, CPU, run.config.decoding)
-    return right_links(gold, list(map(likeliest_links, weights)))
+    gold = gold_pairs(plan)
+    return right_links(gold, links_of(run, gold.pairs))
 
 
 def attention_links_of_both(plan: Plan, run: Run, _: Changes) -> Floats:
     """As :func:`right_links`, of the attention joined with that of the system ``back``, of the other direction."""
     reverse = next(each for each in plan.runs_of("back") if each.seed == run.seed)
-    gold, found = gold_pairs(plan), []
-    for each, pairs in ((run, gold.pairs), (reverse, [swapped(pair) for pair in gold.pairs])):
-        loaded = load_run(each.path, CPU)
-        weights = word_attention(loaded.network, loaded.tokenizers, pairs, CPU, each.config.decoding)
-        found.append([frozenset(likeliest_links(links)) for links in weights])
-    return right_links(gold, joined(*found))
+    gold = gold_pairs(plan)
+    back = links_of(reverse, [swapped(pair) for pair in gold.pairs])
+    return right_links(gold, joined(links_of(run, gold.pairs), back))
+
+
+def links_of(run: Run, pairs: Sequence[Pair]) -> list[Alignment]:
+    """The likeliest source word of each target word, by the attention of a run."""
+    loaded = load_run(run.path, CPU)
+    weights = word_attention(loaded.network, loaded.tokenizers, pairs, CPU, run.config.decoding)
+    return [frozenset(likeliest_links(each)) for each in weights]
 
 
 def aligner_links(plan: Plan) -> Floats:

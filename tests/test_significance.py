@@ -127,9 +127,9 @@ def test_the_share_retained_by_hand() -> None:
     text = format_retention(found, "words").splitlines()
     assert text[0].startswith("retained BLEU: BLEU at 16-19 source words (")
     assert text[1].startswith(f"one: {one.share:.1%} [") and text[-1].endswith(f"], p = {row.p_value:.3f}")
-    bad = scored("bad", 0.9)
-    assert retention([bad, *systems], SCORING, (5, 8), (16, 19)) == found, "a share of almost nothing says nothing"
-    assert retention([bad], SCORING, (5, 8), (16, 19)) is None
+    bad, nothing = scored("bad", 0.9), SCORING.score("nothing", [""] * 120)
+    assert retention([bad, nothing, *systems], SCORING, (5, 8), (16, 19)) == found, "a share of almost nothing"
+    assert retention([bad], SCORING, (5, 8), (16, 19)) is None is retention([nothing], SCORING, (5, 8), (16, 19))
 
 
 def test_short_and_long_sentences_are_resampled_separately() -> None:

@@ -31,7 +31,7 @@ OPERATIONS = {
     *("shutil.move", "shutil.rmtree"),
 }
 """Audit events of operations that change the disk; so does an ``open`` for writing."""
-ERRORS = (errno.ENOSPC, errno.EACCES)
+ERRORS = (errno.ENOSPC, errno.EACCES, errno.EIO)
 with_any_error = pytest.mark.parametrize("error", ERRORS, ids=lambda error: errno.errorcode[error])
 
 
