@@ -65,6 +65,13 @@ class UnorderedEncoder(schema.TransformerEncoder):
     type: Literal["unordered"]  # type: ignore[assignment]
 
 
+@schema.DECODERS.register
+class UnorderedDecoder(schema.TransformerDecoder):
+    """A Transformer decoder without positions, which knows order by its causal mask alone."""
+
+    type: Literal["unordered"]  # type: ignore[assignment]
+
+
 def without_feed_forward(part: Stack) -> Stack:
     """Replace the feed-forward network of each layer."""
     for layer in part.layers:
@@ -115,6 +122,7 @@ def linearly_biased(part: Stack) -> Stack:
 schema.ENCODERS.builds(UnorderedEncoder)(lambda *given: without_positions(TransformerEncoder(*given)))
 schema.ENCODERS.builds(AttentionOnlyEncoder)(lambda *given: without_feed_forward(TransformerEncoder(*given)))
 schema.ENCODERS.builds(LinearlyBiasedEncoder)(lambda *given: linearly_biased(TransformerEncoder(*given)))
+schema.DECODERS.builds(UnorderedDecoder)(lambda *given: without_positions(TransformerDecoder(*given)))
 schema.DECODERS.builds(AttentionOnlyDecoder)(lambda *given: without_feed_forward(TransformerDecoder(*given)))
 schema.DECODERS.builds(LinearlyBiasedDecoder)(lambda *given: linearly_biased(TransformerDecoder(*given)))
 schema.DECODERS.builds(UnmaskedDecoder)(

@@ -1,7 +1,8 @@
 """Score the runs of configs/experiments/multi30k-best.yaml on test2016, alone and as an ensemble, with the length
 penalty that is best on the validation set: docs/figures/multi30k.json, of which docs/results.md has a table.
 
-    python scripts/multi30k.py --system runs/multi30k-best/recurrent
+    python scripts/multi30k.py --system runs/multi30k-best/transformer
+    python scripts/multi30k.py --system runs/multi30k-best/transformer runs/multi30k-best/recurrent
 """
 
 import sys
@@ -27,16 +28,17 @@ TEXTS = Path("data/downloads/multi30k")
 PENALTIES = (0.6, 1.0, 1.4, 1.8, 2.2)
 
 
-def multi30k(*, system: Annotated[str, Value("DIR")]) -> None:
+def multi30k(*, system: list[Annotated[str, Value("DIR")]]) -> None:
     """Add the scores of a system, and of the ensemble of its runs, to docs/figures/multi30k.json.
 
     Args:
-        system: directory with its runs, one for each seed
+        system: directory with its runs, one for each seed; of several systems, only the ensemble is scored
     """
-    runs, name = sorted(Path(system).glob("seed-*")), Path(system).name
+    runs = [run for each in system for run in sorted(Path(each).glob("seed-*"))]
+    name = " + ".join(Path(each).name for each in system)
     if not runs:
-        raise ConfigError(f"--system {system}: has no seed-N; name the directory of a system with seeds")
-    systems = {name: [Translator.load(each) for each in runs]}
+        raise ConfigError(f"--system {' '.join(system)}: has no seed-N; name the directory of a system with seeds")
+    systems = {name: [Translator.load(each) for each in runs]} if len(system) == 1 else {}
     if len(runs) > 1:
         systems[f"{name}, ensemble"] = [Translator.load(runs)]
     found = read_json(RESULT) if RESULT.exists() else {}
@@ -51,7 +53,7 @@ def multi30k(*, system: Annotated[str, Value("DIR")]) -> None:
             "BLEU, lower-cased": lower,
             "BLEU on the validation set, by length penalty": validation,
             "runs": [str(each) for each in runs],
-            "updates": load_run_config(runs[0]).training.updates,
+            "updates": sorted({load_run_config(each).training.updates for each in runs}),
             "trained on": sorted({read_json(RunDirectory(each).manifest)["device"] for each in runs}),
             **provenance(),
         }

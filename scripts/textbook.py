@@ -7,7 +7,7 @@ and where they come from. Its verdict follows from them by :func:`verdict` and i
 import math
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from nmt.data.dataset import corpus_sha256
 from nmt.evaluation.alignment import labelled_weights
 from nmt.evaluation.figures.attention import draw_attention
 from nmt.evaluation.figures.style import COLORS, legend_above, png, style
+from nmt.evaluation.metrics import Floats
 from nmt.experiments.plan import Experiment, Plan, Run, load_experiment, make_plan
 from nmt.experiments.running import remaining
 from nmt.files import read_json, write_bytes, write_json
@@ -136,7 +137,8 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
         **made_from,
         "updates": next(iter(runs.values()))[0].config.training.updates,
         "seeds": seeds,
-        "scores": [[float(score.value(each.sum(0))) for each in system] for system in (first, second)],
+        "scores": values(score.value, first, second),
+        "unpenalized": values(score.unpenalized, first, second) if score.unpenalized else [],
         "sentence_error": sentence_error(score.value, first, second),
         "data": plan.base,
         "corpus_sha256": corpus_sha256(plan.runs[0].config.data),
@@ -145,18 +147,24 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
     }
 
 
+def values(of: Callable[[Floats], Floats], *systems: Sequence[Floats]) -> list[list[float]]:
+    """Score each run of each system, given the statistics of its sentences."""
+    return [[float(of(each.sum(0))) for each in runs] for runs in systems]
+
+
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
 class Measured(NamedTuple):
-    """A claim, the updates of its first system, the scores of both systems, by seed, and the standard error over
-    sentences; no scores before its runs."""
+    """A claim, the updates of its first system, the scores of both systems, by seed, the standard error over
+    sentences, and the scores without brevity penalties, if they have any; no scores before its runs."""
 
     name: str
     claim: Claim
     updates: int
     scores: Sequence[Sequence[float]]
     sentence_error: float
+    unpenalized: Sequence[Sequence[float]] = ()
 
     @property
     def gain(self) -> Gain:
@@ -180,7 +188,8 @@ def all_claims() -> list[Measured]:
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
             none = {"updates": own.get("training.updates", updates), "scores": (), "sentence_error": 0.0}
             measured = stored(name) or none
-            found.append(Measured(name, claim, measured["updates"], measured["scores"], measured["sentence_error"]))
+            scores = measured["scores"], measured["sentence_error"], measured.get("unpenalized", ())
+            found.append(Measured(name, claim, measured["updates"], *scores))
     return found
 
 
@@ -206,6 +215,8 @@ def cells(each: Measured) -> tuple[str, ...]:
     if each.scores:
         means = [score.sign * statistics.fmean(scores) for scores in each.scores]
         names = [f"{name} {mean:.{score.decimals}f}" for name, mean in zip(names, means, strict=True)]
+        for place, scores in enumerate(each.unpenalized):
+            names[place] += f" / {statistics.fmean(scores):.{score.decimals}f}"
         for place, changes in enumerate(claim.decoding):
             names[place] += "".join(f" (`{option}` {value:g})" for option, value in changes.items())
         mean, low, high = (f"{value:+.{score.decimals}f}" for value in each.gain)

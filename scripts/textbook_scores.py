@@ -52,6 +52,8 @@ class Score(NamedTuple):
     """From their sums, (..., K) -> (...)."""
     sign: int = 1
     """-1 for the negative of a loss or an error rate, which a page shows as it is."""
+    unpenalized: Callable[[Floats], Floats] | None = None
+    """The value without brevity penalties, which a page shows too."""
 
 
 def sentence_error(value: Callable[[Floats], Floats], first: Sequence[Floats], second: Sequence[Floats]) -> float:
@@ -317,7 +319,7 @@ SCORES = {
     "recall": Score("% recall", 1, beginnings, percent),
     "gap": Score("% recall", 1, beginnings_twice, difference, -1),
     "gradient_early": Score("% of the gradient", 1, gradient_early, percent),
-    "retained": Score("% retained", 1, ngrams_by_length, retained),
+    "retained": Score("% retained", 1, ngrams_by_length, retained, unpenalized=retained_unpenalized),
     "retained_unpenalized": Score("% retained", 1, ngrams_by_length, retained_unpenalized),
 }
 BASELINES = {"aligner": aligner_links, "aligner-both": aligner_links_of_both}
