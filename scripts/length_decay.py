@@ -180,17 +180,21 @@ class Bins:
         self.ends = sorted({name.rpartition("-")[2] for name in self.systems} & LENGTHS.keys())
 
     def draw(self, axes: Axes, column: str, **size: float) -> None:
-        """Draw a column with its interval and each seed for each system, and lines where training ended."""
+        """Draw a column with its interval for each system, and lines where training ended.
+
+        Half the interval of BLEU is the root of two summed squares: of the half over sentences, and of that over seeds.
+        """
         for end in self.ends:
             axes.axvline(float(end) + 0.5, color=GREY, linewidth=0.8)
         for name, rows in self.systems.items():
             (color, marker), line = look_of(name), LENGTHS.get(name.rpartition("-")[2], LINES[0])
             look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": line} | size
+            values = numbers(rows, column)
             interval = [numbers(rows, f"{column}_{end}") for end in ("low", "high")]
-            seeds = [key for key in rows[0] if key.startswith("seed_")] if column == "bleu" else []
-            for seed in seeds:
-                axes.plot(self.places, np.where(self.solid, numbers(rows, seed), np.nan), color=color, linewidth=0.6)
-            draw_points(axes, self.places, numbers(rows, column), self.solid, look, interval)
+            if column == "bleu":
+                seeds, (low, high) = np.nan_to_num(numbers(rows, "half_over_seeds")), interval
+                interval = [values - np.hypot(values - low, seeds), values + np.hypot(high - values, seeds)]
+            draw_points(axes, self.places, values, self.solid, look, interval)
 
     def label(self, axes: Axes, column: str, apart: float) -> None:
         """Write the names of the systems at the right ends of their lines, ``apart`` of the axis from each other."""
@@ -202,24 +206,23 @@ class Bins:
             color, _ = look_of(name)
             axes.annotate(name, (self.places[-1], place), (7, -3), textcoords="offset points", color=color, fontsize=9)
 
-    def caption(self, test: str, seeds: str) -> list[str]:
+    def caption(self, test: str, bands: str) -> list[str]:
         """Return the text under a figure, with the description of its test set."""
         test_set = f"{sum(self.counts):,} sentences of {test}."
         if self.ends:
             trained = "30 words (dashed curves) or 50" if len(self.ends) > 1 else f"{self.ends[0]} words"
             test_set += f" Vertical lines: longest training sentence, {trained}."
         hollow = "" if self.solid.all() else f" Hollow points: fewer than {MIN_SENTENCES} sentences."
-        bands = f"Bands: 95% bootstrap intervals over sentences.{hollow}"
-        return [test_set, f"{seeds} {bands}"]
+        return [test_set, f"{bands}{hollow}"]
 
 
 def draw_curve(rows: Sequence[Row], test: str) -> bytes:
     """Draw BLEU and length ratio of each system by bin."""
     bins = Bins(rows)
-    several = [bool(row.get("seed_1")) for row in rows]
-    seeds = "Thick lines: means of three seeds. Thin lines: each seed." if any(several) else "One seed each."
-    if any(several) and not all(several):
-        seeds += " Systems without thin lines: one seed."
+    single = ", ".join(dict.fromkeys(row["system"] for row in rows if not row.get("half_over_seeds")))
+    bands = (
+        f"Means of three seeds{f' (one of {single})' if single else ''}. Bands: 95% intervals over sentences and seeds."
+    )
     with style():
         figure = Figure(figsize=(7.5, 6.8), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(4, 1.3, 1))
@@ -233,7 +236,7 @@ def draw_curve(rows: Sequence[Row], test: str) -> bytes:
         draw_counts(lower, bins.counts, bins.spans)
         label_lengths(lower, bins.lengths, bins.spans, "words")
         figure.align_ylabels()
-        write_caption(figure, bins.caption(test, seeds))
+        write_caption(figure, bins.caption(test, bands))
         return png(figure)
 
 
@@ -255,8 +258,8 @@ def draw_why(rows: Sequence[Row], name: str) -> bytes:
             for axes in panels:
                 axes.set_ylim(0, None)
         bins.label(panels[-1], list(measures)[-1], 0.07)
-        seeds = "Means of three seeds. Systems without bands: one seed."
-        write_caption(figure, bins.caption(TESTS["test_lenstrat"], seeds))
+        bands = "Means of three seeds. Bands: 95% intervals over sentences. Systems without bands: one seed."
+        write_caption(figure, bins.caption(TESTS["test_lenstrat"], bands))
         return png(figure)
 
 
