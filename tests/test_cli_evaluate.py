@@ -145,8 +145,8 @@ def test_untrained_systems_are_not_compared(files: Path, command: Command, monke
 def test_the_share_retained_is_that_of_the_lengths_given(files: Path, command: Command) -> None:
     code, out, err = command(length_curve.main, *TEST_SET, *TWO, "--short", "8-12", "--long=25-30", "--bins=10")
     assert code == 0 and "retained BLEU" not in err
-    line = "retained BLEU: BLEU at 25-30 source words (1 sentences) divided by BLEU at 8-12 (3), if that is 10 or more"
-    assert line in out.splitlines()
+    above, below = "BLEU at 25-30 source words (1 sentences)", "BLEU at 8-12 (3), which must be at least 10"
+    assert f"retained BLEU: {above} divided by {below}" in out.splitlines()
     parts = [sacrebleu.corpus_bleu(BAD[k:n], [REFERENCES[k:n]]).score for k, n in ((4, 5), (1, 4))]
     kept = json.loads((files / "out/curve.json").read_text("utf-8"))["kept"]
     assert kept["shares"]["worse one"]["share"] == pytest.approx(parts[0] / parts[1])

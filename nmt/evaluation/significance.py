@@ -181,9 +181,8 @@ def format_retention(result: Retention, unit: Unit) -> str:
     """Format the shares and their comparisons as text; ``unit`` is that of the source."""
     short, long = (f"{low}-{high}" for low, high in (result.short, result.long))
     above = f"BLEU at {long} source {unit} ({result.n_long:,} sentences)"
-    lines = [
-        f"retained BLEU: {above} divided by BLEU at {short} ({result.n_short:,}), if that is {LEAST_SHORT:g} or more"
-    ]
+    below = f"BLEU at {short} ({result.n_short:,}), which must be at least {LEAST_SHORT:g}"
+    lines = [f"retained BLEU: {above} divided by {below}"]
     lines += [f"{name}: {each.share:.1%} [{each.low:.1%}, {each.high:.1%}]" for name, each in result.shares.items()]
     for row in result.comparisons:
         difference, low, high = (f"{100 * value:+.1f}" for value in (row.difference, row.low, row.high))
