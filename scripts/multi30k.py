@@ -5,11 +5,14 @@ penalty that is best on the validation set: docs/figures/multi30k.json, of which
     python scripts/multi30k.py --system runs/multi30k-best/transformer runs/multi30k-best/recurrent
 """
 
+import math
 import sys
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
+import torch
 from sacrebleu.metrics.bleu import BLEU
 
 from machine import provenance
@@ -17,15 +20,21 @@ from nmt.cli.command import Command
 from nmt.cli.options import Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
-from nmt.data.corpus import read_lines
+from nmt.config.schema import FileCorpus
+from nmt.data.corpus import read_lines, read_pairs
 from nmt.errors import ConfigError
 from nmt.files import read_json, write_json
 from nmt.runs.directory import RunDirectory
+from nmt.runs.loading import load_run
+from nmt.translation.forced import force
 from nmt.translation.translator import Translator
 
 RESULT = Path("docs/figures/multi30k.json")
 TEXTS = Path("data/downloads/multi30k")
 PENALTIES = (0.6, 1.0, 1.4, 1.8, 2.2)
+VALIDATION = 1014
+"""Pairs of the validation set."""
+CPU = torch.device("cpu")
 
 
 def multi30k(*, system: list[Annotated[str, Value("DIR")]]) -> None:
@@ -53,6 +62,7 @@ def multi30k(*, system: list[Annotated[str, Value("DIR")]]) -> None:
             "BLEU, lower-cased": lower,
             "BLEU on the validation set, by length penalty": validation,
             "runs": [str(each) for each in runs],
+            "perplexity of the validation set and of as many training pairs": [perplexities(each) for each in runs],
             "updates": sorted({load_run_config(each).training.updates for each in runs}),
             "trained on": sorted({read_json(RunDirectory(each).manifest)["device"] for each in runs}),
             **provenance(),
@@ -66,6 +76,18 @@ def bleu(translator: Translator, text: str, penalty: float) -> tuple[float, floa
     found = [each.text for each in translator.translate(sources, length_penalty=penalty, attention=False)]
     cased, lower = (BLEU(lowercase=each).corpus_score(found, [references]).score for each in (False, True))
     return cased, lower
+
+
+def perplexities(run: Path) -> list[float]:
+    """The perplexity per piece of the validation set and of as many training pairs: how much was learned by heart."""
+    loaded, data, found = load_run(run, CPU), load_run_config(run).data, []
+    for text in (data.validation, data.train):
+        assert isinstance(text, FileCorpus)
+        pairs = islice(read_pairs(text, data.source_language, data.target_language), VALIDATION)
+        forced = [each for _, each in force(loaded.network, loaded.tokenizers, pairs, CPU, keep_attention=False)]
+        losses, pieces = zip(*((-each.log_probability, len(each.target_pieces)) for each in forced), strict=True)
+        found.append(math.exp(sum(losses) / sum(pieces)))
+    return found
 
 
 main = Command(multi30k, "multi30k.py")
