@@ -1,5 +1,5 @@
 """Transformers that lack one part, for configs/experiments/textbook/transformer.yaml, which says how to import them, or
-have other positions, for configs/experiments/textbook/lengths.yaml."""
+have other positions or none, for configs/experiments/textbook/lengths.yaml."""
 
 import math
 from typing import Literal, TypeVar, cast
@@ -67,7 +67,7 @@ class UnorderedEncoder(schema.TransformerEncoder):
 
 @schema.DECODERS.register
 class UnorderedDecoder(schema.TransformerDecoder):
-    """A Transformer decoder without positions, which knows order by its causal mask alone."""
+    """A Transformer decoder without positions, which knows order only from its causal mask."""
 
     type: Literal["unordered"]  # type: ignore[assignment]
 

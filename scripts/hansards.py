@@ -53,7 +53,7 @@ def hansards() -> None:
 
 
 def split(line: str) -> str:
-    """Separate words and punctuation, as the Hansards do, in lower case."""
+    """Separate words and punctuation, in lower case: roughly as the Hansards, which also expand *l'* and *du*."""
     return " ".join(re.findall(r"\w+|[^\w\s]", line.lower()))
 
 

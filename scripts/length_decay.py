@@ -76,6 +76,14 @@ def numbers(rows: Iterable[Row], column: str) -> Floats:
     return np.array([float(row.get(column) or "nan") for row in rows])
 
 
+def interval_of(rows: Sequence[Row], column: str) -> tuple[Floats, Floats]:
+    """Return the ends of an interval, each (rows,). That of BLEU is over sentences and, if there are several, seeds; half
+    of it is the root of both halves, squared and summed."""
+    values, low, high = (numbers(rows, name) for name in (column, f"{column}_low", f"{column}_high"))
+    seeds = np.nan_to_num(numbers(rows, "half_over_seeds")) if column == "bleu" else np.zeros(len(rows))
+    return values - np.hypot(values - low, seeds), values + np.hypot(high - values, seeds)
+
+
 def half(seeds: Sequence[float]) -> float:
     """Half the width of the 95% interval of the mean over seeds (Student's t)."""
     found = gain(seeds, [0.0] * len(seeds))
@@ -180,21 +188,13 @@ class Bins:
         self.ends = sorted({name.rpartition("-")[2] for name in self.systems} & LENGTHS.keys())
 
     def draw(self, axes: Axes, column: str, **size: float) -> None:
-        """Draw a column with its interval for each system, and lines where training ended.
-
-        Half the interval of BLEU is the root of two summed squares: of the half over sentences, and of that over seeds.
-        """
+        """Draw a column with its interval for each system, and lines where training ended."""
         for end in self.ends:
             axes.axvline(float(end) + 0.5, color=GREY, linewidth=0.8)
         for name, rows in self.systems.items():
             (color, marker), line = look_of(name), LENGTHS.get(name.rpartition("-")[2], LINES[0])
             look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": line} | size
-            values = numbers(rows, column)
-            interval = [numbers(rows, f"{column}_{end}") for end in ("low", "high")]
-            if column == "bleu":
-                seeds, (low, high) = np.nan_to_num(numbers(rows, "half_over_seeds")), interval
-                interval = [values - np.hypot(values - low, seeds), values + np.hypot(high - values, seeds)]
-            draw_points(axes, self.places, values, self.solid, look, interval)
+            draw_points(axes, self.places, numbers(rows, column), self.solid, look, interval_of(rows, column))
 
     def label(self, axes: Axes, column: str, apart: float) -> None:
         """Write the names of the systems at the right ends of their lines, ``apart`` of the axis from each other."""
@@ -220,9 +220,9 @@ def draw_curve(rows: Sequence[Row], test: str) -> bytes:
     """Draw BLEU and length ratio of each system by bin."""
     bins = Bins(rows)
     single = ", ".join(dict.fromkeys(row["system"] for row in rows if not row.get("half_over_seeds")))
-    bands = (
-        f"Means of three seeds{f' (one of {single})' if single else ''}. Bands: 95% intervals over sentences and seeds."
-    )
+    bands = "Means of three seeds. Bands: 95% intervals over sentences and seeds."
+    if single:
+        bands += f" One seed, and bands over sentences only: {single}."
     with style():
         figure = Figure(figsize=(7.5, 6.8), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
         upper, middle, lower = figure.subplots(3, 1, sharex=True, height_ratios=(4, 1.3, 1))

@@ -7,7 +7,7 @@ penalty that is best on the validation set: docs/figures/multi30k.json, of which
 
 import math
 import sys
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
@@ -32,8 +32,8 @@ from nmt.translation.translator import Translator
 RESULT = Path("docs/figures/multi30k.json")
 TEXTS = Path("data/downloads/multi30k")
 PENALTIES = (0.6, 1.0, 1.4, 1.8, 2.2)
-VALIDATION = 1014
-"""Pairs of the validation set."""
+PAIRS = 1014
+"""Pairs of each text whose perplexity is measured: all of the validation set."""
 CPU = torch.device("cpu")
 
 
@@ -43,14 +43,15 @@ def multi30k(*, system: list[Annotated[str, Value("DIR")]]) -> None:
     Args:
         system: directory with its runs, one for each seed; of several systems, only the ensemble is scored
     """
-    runs = [run for each in system for run in sorted(Path(each).glob("seed-*"))]
-    name = " + ".join(Path(each).name for each in system)
-    if not runs:
-        raise ConfigError(f"--system {' '.join(system)}: has no seed-N; name the directory of a system with seeds")
+    folders = [sorted(Path(each).glob("seed-*")) for each in system]
+    if not all(folders):
+        missing = system[folders.index([])]
+        raise ConfigError(f"--system {missing}: has no seed-N; name the directory of a system with seeds")
+    runs, name = list(chain(*folders)), " + ".join(Path(each).name for each in system)
     systems = {name: [Translator.load(each) for each in runs]} if len(system) == 1 else {}
     if len(runs) > 1:
         systems[f"{name}, ensemble"] = [Translator.load(runs)]
-    found = read_json(RESULT) if RESULT.exists() else {}
+    found, learned = read_json(RESULT) if RESULT.exists() else {}, [perplexities(each) for each in runs]
     for label, translators in systems.items():
         validation = {each: [bleu(one, "val", each)[0] for one in translators] for each in PENALTIES}
         best = max(PENALTIES, key=lambda penalty: fmean(validation[penalty]))
@@ -62,7 +63,7 @@ def multi30k(*, system: list[Annotated[str, Value("DIR")]]) -> None:
             "BLEU, lower-cased": lower,
             "BLEU on the validation set, by length penalty": validation,
             "runs": [str(each) for each in runs],
-            "perplexity of the validation set and of as many training pairs": [perplexities(each) for each in runs],
+            "perplexity of the validation set and of as many training pairs": learned,
             "updates": sorted({load_run_config(each).training.updates for each in runs}),
             "trained on": sorted({read_json(RunDirectory(each).manifest)["device"] for each in runs}),
             **provenance(),
@@ -83,7 +84,7 @@ def perplexities(run: Path) -> list[float]:
     loaded, data, found = load_run(run, CPU), load_run_config(run).data, []
     for text in (data.validation, data.train):
         assert isinstance(text, FileCorpus)
-        pairs = islice(read_pairs(text, data.source_language, data.target_language), VALIDATION)
+        pairs = islice(read_pairs(text, data.source_language, data.target_language), PAIRS)
         forced = [each for _, each in force(loaded.network, loaded.tokenizers, pairs, CPU, keep_attention=False)]
         losses, pieces = zip(*((-each.log_probability, len(each.target_pieces)) for each in forced), strict=True)
         found.append(math.exp(sum(losses) / sum(pieces)))

@@ -122,10 +122,10 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
     manifests = {run.label: read_json(RunDirectory(run.path).manifest) for each in runs.values() for run in each}
     begun = {label: manifest["started"] for label, manifest in manifests.items()}
     made_from = {**claim.model_dump(mode="json", exclude=WORDING), "begun": begun}
-    if before.items() >= made_from.items():
+    score = SCORES[claim.score]
+    if before.items() >= made_from.items() and (before.get("unpenalized") or not score.unpenalized):
         return None
     seeds = [run.seed for run in next(iter(runs.values()))]
-    score = SCORES[claim.score]
     first, second = (
         [score.statistics(plan, run, changes) for run in runs[name]]
         if name in runs
@@ -216,7 +216,7 @@ def cells(each: Measured) -> tuple[str, ...]:
         means = [score.sign * statistics.fmean(scores) for scores in each.scores]
         names = [f"{name} {mean:.{score.decimals}f}" for name, mean in zip(names, means, strict=True)]
         for place, scores in enumerate(each.unpenalized):
-            names[place] += f" / {statistics.fmean(scores):.{score.decimals}f}"
+            names[place] += f"/{statistics.fmean(scores):.{score.decimals}f}"
         for place, changes in enumerate(claim.decoding):
             names[place] += "".join(f" (`{option}` {value:g})" for option, value in changes.items())
         mean, low, high = (f"{value:+.{score.decimals}f}" for value in each.gain)

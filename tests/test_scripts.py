@@ -24,6 +24,7 @@ import make_demo_corpus
 import try_package
 from aligner import align
 from benchmarks.cost import Cost, cost
+from length_decay import interval_of
 from nmt import __version__
 from nmt.config.schema import FileCorpus
 from nmt.data.corpus import Pair
@@ -35,7 +36,7 @@ from peers.toolkits import TOOLKITS, Toolkit
 from tests.models import TARGET, model_config
 from tests.small_run import config, train
 from tests.test_docs import PROJECT, ROOT
-from textbook import Gain, claims_of, gain, verdict
+from textbook import Claim, Gain, Measured, cells, claims_of, gain, verdict
 from textbook_scores import BASELINES, SCORES, sentence_error
 
 
@@ -256,6 +257,21 @@ def test_the_error_over_sentences_is_that_of_the_paired_mean() -> None:
 )
 def test_the_verdict_is_that_of_the_interval(low: float, high: float, expected: str) -> None:
     assert verdict(Gain((low + high) / 2, low, high), margin=1.0) == expected
+
+
+def test_a_share_stands_beside_that_without_brevity_penalty() -> None:
+    claim = Claim(text="A", source="B", compared=("one", "other"), score="retained")
+    scores = [[60.0, 70.0], [50.0, 50.0]]
+    shown = cells(Measured("a", claim, 100, scores, 0.0, unpenalized=[[80.0, 90.0], [50.0, 60.0]]))
+    assert shown[2] == "`one` 65.0/85.0, `other` 50.0/55.0"
+    assert cells(Measured("a", claim, 100, scores, 0.0))[2] == "`one` 65.0, `other` 50.0"
+
+
+def test_a_band_is_over_sentences_and_seeds() -> None:
+    """Halves of 3 and 4 give 5; a system with one seed has only the first."""
+    row = {"bleu": "20", "bleu_low": "17", "bleu_high": "23"}
+    low, high = interval_of([row | {"half_over_seeds": "4"}, row | {"half_over_seeds": ""}], "bleu")
+    assert low.tolist() == [15, 17] and high.tolist() == [25, 23]
 
 
 def test_rare_words_are_compared_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
