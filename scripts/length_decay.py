@@ -77,8 +77,11 @@ def numbers(rows: Iterable[Row], column: str) -> Floats:
 
 
 def interval_of(rows: Sequence[Row], column: str) -> tuple[Floats, Floats]:
-    """Return the ends of an interval, each (rows,). That of BLEU is over sentences and, if there are several, seeds; half
-    of it is the root of both halves, squared and summed."""
+    """Return the ends of an interval, each (rows,).
+
+    That of BLEU is over sentences and, if there are several, seeds: its half is the root of both halves, squared and
+    summed.
+    """
     values, low, high = (numbers(rows, name) for name in (column, f"{column}_low", f"{column}_high"))
     seeds = np.nan_to_num(numbers(rows, "half_over_seeds")) if column == "bleu" else np.zeros(len(rows))
     return values - np.hypot(values - low, seeds), values + np.hypot(high - values, seeds)
