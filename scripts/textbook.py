@@ -45,7 +45,7 @@ NORMAL = 1.96
 OPPOSITE = "the opposite holds"
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[4], OPPOSITE: COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
-TICKS = (-10, -1, 0, 1, 10)
+TICKS = (-10, -1, 0, 1, 10, 100)
 SHOWN = "Margot will open his novel and a novel because you will always be new."
 """A test sentence with two verbs that move."""
 
@@ -205,7 +205,7 @@ def stored(name: str) -> Any:
 
 def table() -> str:
     """The claims with their verdicts, in Markdown."""
-    return markdown_table(("claim (updates)", "source", "compared", "gain: verdict"), map(cells, all_claims()))
+    return markdown_table(("claim (updates×seeds)", "source", "compared", "gain: verdict"), map(cells, all_claims()))
 
 
 def cells(each: Measured) -> tuple[str, ...]:
@@ -226,8 +226,9 @@ def cells(each: Measured) -> tuple[str, ...]:
 
 
 def label(each: Measured) -> str:
-    """A claim with its updates."""
-    return f"{each.claim.text} ({each.updates:,})"
+    """A claim with its updates and seeds."""
+    seeds = f"×{len(each.scores[0])}" if each.scores else ""
+    return f"{each.claim.text} ({each.updates:,}{seeds})"
 
 
 def picture(claims: Sequence[Measured]) -> bytes:
@@ -239,12 +240,12 @@ def picture(claims: Sequence[Measured]) -> bytes:
             mean, low, high = (value / each.claim.margin for value in each.gain)
             axes.plot([low, high], [row, row], "-", [mean], [row], "o", color=VERDICTS[each.verdict])
         axes.set_yticks(range(len(claims)), map(label, claims))
-        axes.set_ylabel("claim (updates)")
+        axes.set_ylabel("claim (updates×seeds)")
         axes.invert_yaxis()
         axes.axvspan(-1, 1, color="#EEEEEE")
         axes.set_xscale("symlog", linthresh=2)
         axes.set_xticks(TICKS, map(str, TICKS))
-        axes.set_xlabel("gain / margin")
+        axes.set_xlabel("gain / margin (linear to 2, then logarithmic; grey: within the margin)")
         legend_above(figure, [Line2D([], [], color=color, marker="o") for color in VERDICTS.values()], list(VERDICTS))
         return png(figure)
 
