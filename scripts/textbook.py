@@ -245,7 +245,7 @@ def picture(claims: Sequence[Measured]) -> bytes:
         axes.axvspan(-1, 1, color="#EEEEEE")
         axes.set_xscale("symlog", linthresh=2)
         axes.set_xticks(TICKS, map(str, TICKS))
-        axes.set_xlabel("gain / margin (linear to 2, then logarithmic; grey: within the margin)")
+        axes.set_xlabel("gain / margin; grey: within the margin\n(linear up to 2, then logarithmic)")
         legend_above(figure, [Line2D([], [], color=color, marker="o") for color in VERDICTS.values()], list(VERDICTS))
         return png(figure)
 
