@@ -5,14 +5,13 @@ penalty that is best on the validation set: docs/figures/multi30k.json, of which
     python scripts/multi30k.py --system runs/multi30k-best/transformer runs/multi30k-best/recurrent
 """
 
-import math
 import sys
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
-import torch
+import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from machine import provenance
@@ -21,20 +20,18 @@ from nmt.cli.options import Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
 from nmt.config.schema import FileCorpus
-from nmt.data.corpus import read_lines, read_pairs
+from nmt.data.corpus import read_lines
 from nmt.errors import ConfigError
 from nmt.files import read_json, write_json
 from nmt.runs.directory import RunDirectory
-from nmt.runs.loading import load_run
-from nmt.translation.forced import force
 from nmt.translation.translator import Translator
+from textbook_scores import log_probabilities, ratio
 
 RESULT = Path("docs/figures/multi30k.json")
 TEXTS = Path("data/downloads/multi30k")
 PENALTIES = (0.6, 1.0, 1.4, 1.8, 2.2)
 PAIRS = 1014
 """Pairs of each text whose perplexity is measured: all of the validation set."""
-CPU = torch.device("cpu")
 
 
 def multi30k(*, system: list[Annotated[str, Value("DIR")]]) -> None:
@@ -81,14 +78,10 @@ def bleu(translator: Translator, text: str, penalty: float) -> tuple[float, floa
 
 def perplexities(run: Path) -> list[float]:
     """The perplexity per piece of the validation set and of as many training pairs: how much was learned by heart."""
-    loaded, data, found = load_run(run, CPU), load_run_config(run).data, []
-    for text in (data.validation, data.train):
-        assert isinstance(text, FileCorpus)
-        pairs = islice(read_pairs(text, data.source_language, data.target_language), PAIRS)
-        forced = [each for _, each in force(loaded.network, loaded.tokenizers, pairs, CPU, keep_attention=False)]
-        losses, pieces = zip(*((-each.log_probability, len(each.target_pieces)) for each in forced), strict=True)
-        found.append(math.exp(sum(losses) / sum(pieces)))
-    return found
+    data = load_run_config(run).data
+    assert isinstance(data.train, FileCorpus)
+    texts = data.validation, data.train
+    return [float(np.exp(-ratio(log_probabilities(run, data, each, PAIRS).sum(0)))) for each in texts]
 
 
 main = Command(multi30k, "multi30k.py")

@@ -7,7 +7,8 @@ sums, as BLEU does. So the sentences can be resampled.
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import compress
+from itertools import compress, islice
+from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from aligner import align
-from nmt.config.schema import FileCorpus
+from nmt.config.schema import AnyCorpus, Data, FileCorpus
 from nmt.data.batching import Batch, Specials, collate
 from nmt.data.corpus import Pair, read_lines, read_pairs
 from nmt.data.links import Link
@@ -137,8 +138,13 @@ def likeliest(output: MixtureOutput, readouts: Tensor) -> Tensor:
 
 def nats(_: Plan, run: Run, __: Changes) -> Floats:
     """The log-probability of the references of the validation set, and their pieces."""
-    loaded, data = load_run(run.path, CPU), run.config.data
-    pairs = read_pairs(data.validation, data.source_language, data.target_language)
+    return log_probabilities(run.path, run.config.data, run.config.data.validation)
+
+
+def log_probabilities(run: Path, data: Data, text: AnyCorpus, limit: int | None = None) -> Floats:
+    """The log-probability of each reference of a text, of the first ``limit`` if given, and its pieces, (pairs, 2)."""
+    loaded = load_run(run, CPU)
+    pairs = islice(read_pairs(text, data.source_language, data.target_language), limit)
     forced = force(loaded.network, loaded.tokenizers, pairs, CPU, keep_attention=False)
     return np.array([(each.log_probability, len(each.target_pieces)) for _, each in forced])
 
