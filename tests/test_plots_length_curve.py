@@ -72,6 +72,10 @@ def test_no_marker_is_clipped() -> None:
     inside(draw([replace(system("perfect", best=100.0), seeds=((100.0,) * 8, (99.5,) * 8)), system("bad", best=0.0)]))
 
 
+def test_untrained_systems_look_equally_bad() -> None:
+    assert draw([system("bad", best=0.5), system("worse", best=0.1)]).axes[0].get_ylim() == (0, 10)
+
+
 def test_bins_of_few_sentences_are_hollow() -> None:
     figure = draw([with_few(each) for each in systems(2)])
     upper, middle, lower = figure.axes

@@ -26,6 +26,8 @@ Solid = npt.NDArray[np.bool_]
 """(bins,): whether a bin has enough sentences."""
 ROOM_FOR_A_MARKER = 104.0
 """Maximum of the BLEU axis, with room for a marker at 100."""
+LOWEST_CEILING = 10.0
+"""The least maximum: on a shorter axis, tiny differences between untrained systems would look large."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def _ceiling(systems: Sequence[SystemScores], solid: Solid) -> float:
     points = [row.bleu for system in systems for row in system.rows]
     intervals = [row.bleu_high for system in systems for row, drawn in zip(system.rows, solid, strict=True) if drawn]
     seeds = [value for system in systems for seed in system.seeds for value in seed]
-    return max(min(float(np.nanmax([0.0, *points, *intervals, *seeds])) * 1.06, ROOM_FOR_A_MARKER), 1.0)
+    return max(min(float(np.nanmax([0.0, *points, *intervals, *seeds])) * 1.06, ROOM_FOR_A_MARKER), LOWEST_CEILING)
 
 
 # --- an axis of lengths in bins, for every figure by length -----------------------------------------------------------
