@@ -21,7 +21,7 @@ from nmt.evaluation.by_length import MIN_SENTENCES
 from nmt.evaluation.figures.diagnosis import FIGURES as WHY
 from nmt.evaluation.figures.files import table
 from nmt.evaluation.figures.length_curve import centers, draw_counts, draw_points, label_lengths, spans_of
-from nmt.evaluation.figures.style import COLORS, GREY, LINES, MARKERS, png, style, write_caption
+from nmt.evaluation.figures.style import COLORS, GREY, MARKERS, png, style, write_caption
 from nmt.evaluation.metrics import Floats
 from nmt.files import read_json, write_bytes, write_json
 from nmt.runs.log import best_validation, read_metrics
@@ -36,7 +36,7 @@ LOOKS = {
 }
 """Color and marker of the systems that share an attention and a network. No attention, Bahdanau's and Luong's look as
 in the figure of `make demo`, which has them in this order."""
-LENGTHS = {"50": LINES[0], "30": LINES[2]}
+LENGTHS: Mapping[str, Any] = {"50": "-", "30": (0, (2, 1.5))}
 """Line of the systems trained on sentences of up to so many words."""
 OLDER = "older run"
 """Key of the provenance of the systems that only an older run has."""
@@ -195,7 +195,7 @@ class Bins:
         for end in self.ends:
             axes.axvline(float(end) + 0.5, color=GREY, linewidth=0.8)
         for name, rows in self.systems.items():
-            (color, marker), line = look_of(name), LENGTHS.get(name.rpartition("-")[2], LINES[0])
+            (color, marker), line = look_of(name), LENGTHS.get(name.rpartition("-")[2], "-")
             look: dict[str, Any] = {"color": color, "marker": marker, "linestyle": line} | size
             draw_points(axes, self.places, numbers(rows, column), self.solid, look, interval_of(rows, column))
 
