@@ -1,26 +1,22 @@
 """Measure training and decoding, and compare them with the matrix products of the machine."""
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-
-import torch
 
 from benchmarks.decoding import DecodingRow, measure_decoding
 from benchmarks.measuring import alone, hardware
 from benchmarks.memory import measure_memory
-from benchmarks.systems import GROUPS, VARIANTS
-from benchmarks.training import Case, TrainingRow, measure, measure_config
-from machine import provenance
+from benchmarks.systems import USUAL, VARIANTS
+from benchmarks.training import Case, TrainingRow, measure
+from machine import machine, provenance
 from nmt.cli.command import Command
-from nmt.cli.options import Device, InputFile, OutputFile, Overrides, Precision, RunPath, Value
+from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Value
 from nmt.cli.terminal import say
-from nmt.config import load_config, load_run_config
+from nmt.config import load_run_config
 from nmt.config.schema import Kernels, Size
 from nmt.data.corpus import read_lines, read_test_set
 from nmt.device import multiplies_bf16, resolve_device
@@ -33,11 +29,8 @@ from nmt.files import write_json
 Row = TypeVar("Row", TrainingRow, DecodingRow)
 Sizes = tuple[int, int, int]
 """Number of sentences, and of source and target pieces of each."""
-SHAPES: Sequence[Sizes] = [(64, 15, 14), (64, 40, 40)]
-"""The reference shape and a long one."""
-GPU_SHAPES: Sequence[Sizes] = [(128, 30, 30), (256, 30, 30), (512, 30, 30)]
-INSTRUCTIONS = "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"
-"""Environment variables that keep PyTorch and its libraries from newer instructions of the processor."""
+REFERENCE: Sizes = 64, 15, 14
+ON_A_GPU: Sizes = 128, 30, 30
 
 
 def sizes(text: str) -> Sizes:
@@ -50,10 +43,10 @@ def sizes(text: str) -> Sizes:
 
 
 def variants(text: str) -> Sequence[str]:
-    """Parse the name of a system or of a group of systems."""
-    if text not in GROUPS | VARIANTS:
-        raise argparse.ArgumentTypeError(f"found {text!r}; choose from {', '.join([*GROUPS, *VARIANTS])}")
-    return list(GROUPS.get(text, [text]))
+    """Parse the name of a system, or ``usual``."""
+    if text not in ("usual", *VARIANTS):
+        raise argparse.ArgumentTypeError(f"found {text!r}; choose from usual, {', '.join(VARIANTS)}")
+    return list(USUAL) if text == "usual" else [text]
 
 
 Shape = Annotated[Sizes, Value("BxSxT", parse=sizes)]
@@ -68,8 +61,6 @@ def benchmark(
     shape: list[Shape] | None = None,
     device: Device | None = None,
     repeats: Size = 9,
-    config: list[InputFile] | None = None,
-    set: Overrides | None = None,
     updates: Size = 40,
     decode: RunPath | None = None,
     input: InputFile | None = None,
@@ -81,20 +72,18 @@ def benchmark(
 ) -> None:
     """Measure training and decoding, and compare them with the matrix products of the machine.
 
-    Without options: training steps on the CPU, of the usual systems in every precision. With
-    --config: training on the corpus of a configuration, with data loading. With --decode: translation of a file by a
-    trained model. With --memory: the peak memory of whole commands. The tables of docs/performance.md come from here.
+    Without options: training steps on the CPU, of the usual systems in every precision. With --decode: translation of
+    a file by a trained model. With --memory: the peak memory of whole commands. docs/performance.md has their tables.
 
     Args:
-        variant: system, or group of systems: usual; fast, the others with fast twins; plain, those with a part that
-            runs step by step (default: usual)
+        variant: system; usual: no attention, Bahdanau's, Luong's with and without input feeding, and a Transformer
+            (default: usual)
         precision: number formats (default: fp32, and bf16 where the hardware has instructions for it)
         kernels: kernels (default: auto; with --decode and on a GPU both)
-        shape: sentences x source pieces x target pieces (default: 64x15x14 and 64x40x40)
-        device: device (default: cpu; with --config that of the configuration)
+        shape: sentences x source pieces x target pieces (default: 64x15x14; on a GPU 128x30x30)
+        device: device (default: cpu)
         repeats: repeat each measurement N times and report the median
-        config: measure training with these configurations
-        updates: number of updates with --config and --memory
+        updates: number of updates with --memory
         decode: measure translation with this run directory
         input: file to translate with --decode and --memory
         reference: reference translations, to compute BLEU with --decode
@@ -110,17 +99,13 @@ def benchmark(
     if memory and input:
         peaks = measure_memory(memory, list(read_lines(input)), lines, updates)
         rows = [{"task": task, "peak, MB": peak} for task, peak in peaks.items()]
-        show([{name: str(cell) for name, cell in row.items()} for row in rows], rows, json)
+        show([{name: str(cell) for name, cell in row.items()} for row in rows], rows, json, machine())
         return
     where = device or "cpu"
-    if config:
-        first = load_config(config[0], set or ())
-        where = device or first.device
-        torch.set_num_threads(first.threads or torch.get_num_threads())
     resolved = resolve_device(where)
     gpu, formats = resolved.type == "cuda", precision or (["bf16", "fp32"] if multiplies_bf16(resolved) else ["fp32"])
     both: Sequence[Kernels] = ["plain", "auto"]
-    print(f"{hardware(resolved)}\n")
+    print(f"{(measured_on := hardware(resolved))}\n")
     if decode and input:
         cells, rows = decoding(
             [
@@ -135,24 +120,22 @@ def benchmark(
     else:
         cases = [
             Case(name, twin, number, where, each, repeats)
-            for each in shape or (GPU_SHAPES if gpu else SHAPES)
+            for each in shape or [ON_A_GPU if gpu else REFERENCE]
             for number in formats
             for twin in kernels or (both if gpu else ["auto"])
             for names in variant or [variants("usual")]
             for name in names
         ]
-        real = [(path, set or (), device, updates) for path in config or ()]
-        found = measured(measure_config, real) if config else measured(measure, [(case,) for case in cases])
+        found = measured(measure, [(case,) for case in cases])
         cells, rows = [row.cells() for row in found], [asdict(row) for row in found]
-    show(cells, rows, json)
+    show(cells, rows, json, measured_on)
 
 
-def show(cells: Sequence[dict[str, str]], rows: Sequence[dict[str, Any]], json: str | None) -> None:
+def show(cells: Sequence[dict[str, str]], rows: Sequence[dict[str, Any]], json: str | None, measured_on: str) -> None:
     """Print the table; write its rows, with what they come from, into a file."""
     print(markdown(cells))
     if json:
-        limits = [f"{name}={os.environ[name]}" for name in INSTRUCTIONS if name in os.environ]
-        write_json(Path(json), provenance(*limits) | {"rows": rows})
+        write_json(Path(json), provenance() | {"machine": measured_on, "rows": rows})
 
 
 def measured(task: Callable[..., Row], calls: Iterable[tuple[Any, ...]]) -> list[Row]:
@@ -177,7 +160,7 @@ def decoding(
             row["bleu"] = bleu(Evidence(row["hypotheses"], references, tokenizer)).value
             cell["BLEU"] = f"{row['bleu']:.2f}"
     for row in rows:
-        row["hypotheses_sha256"] = sha256("\n".join(row.pop("hypotheses")).encode()).hexdigest()
+        del row["hypotheses"]
     return cells, rows
 
 

@@ -6,25 +6,25 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import sentencepiece
 
-from machine import commit, machine, provenance
+from machine import commit, provenance
 from nmt.cli.command import Command
 from nmt.cli.options import OutputFile
 from nmt.cli.terminal import say
 from nmt.config.schema import Size
 from nmt.data.corpus import read_lines
 from nmt.errors import DataError
-from nmt.evaluation.figures.files import markdown
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.files import read_json, write_json, write_text
-from peers.processes import matches, run
+from peers.processes import run
 from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit
 
-Name = Literal["nmt", "eole"]
+DATA = Path("data/downloads/multi30k")
 PIECES = 8000
+THREADS = 2
 TIMES = 3
 """How often the test set is in the text to translate."""
 GERMAN_ENGLISH = ("de", "en")
@@ -36,23 +36,12 @@ class Trained:
 
     tokens_per_second: float
     """The median of what the toolkit printed, the first time left out."""
-    best_bleu: float
-    """Of the validations, as the toolkit computes it."""
     seconds: float
     peak_mb: float
     stopped: bool
     """Whether it was stopped at the time limit."""
     measured: str
     """The commit of this toolkit, and the date."""
-
-    def columns(self) -> dict[str, str]:
-        """Cells of the table."""
-        return {
-            "target tokens/s": f"{self.tokens_per_second:,.0f}",
-            "best validation BLEU": f"{self.best_bleu:.2f}",
-            "training, s": f"{self.seconds:,.0f}{', stopped' if self.stopped else ''}",
-            "training, MB": f"{self.peak_mb:,.0f}",
-        }
 
 
 @dataclass(frozen=True)
@@ -69,22 +58,13 @@ class Translated:
     measured: str
     """The commit of this toolkit, and the date."""
 
-    def columns(self) -> dict[str, str]:
-        """Cells of the table."""
-        cells = {"sentences/s": f"{self.sentences_per_second:.1f}", "BLEU": f"{self.bleu:.2f}"}
-        cells |= {"MB": f"{self.peak_mb:,.0f}", "one line, s": f"{self.first:.1f}"}
-        return {f"beam {self.beam}: {name}": cell for name, cell in cells.items()}
-
 
 def compare_peers(
     *,
     folder: str = "runs/peers",
-    data: str = "data/downloads/multi30k",
-    only: list[Name] | None = None,
-    updates: Size = 1500,
-    seeds: Size = 1,
-    threads: Size = 2,
-    minutes: Size = 60,
+    updates: Size = 400,
+    seeds: Size = 2,
+    minutes: Size = 30,
     json: OutputFile | None = None,
 ) -> None:
     """Compare this toolkit with Eole, which also trains recurrent systems.
@@ -93,48 +73,32 @@ def compare_peers(
     English, with the same text, subwords, batches and schedule, as closely as their options allow
     (scripts/peers/toolkits.py), and translate test2016. With several seeds they take turns, a seed each.
 
-    Results are kept in the folder, and a command that is repeated goes on where it stopped; name another folder for
-    another corpus, time limit or run. Measure on an idle machine.
+    Each has two threads. Results are kept in the folder, and a command that is repeated goes on where it stopped; name
+    another folder for another time limit or run. Measure on an idle machine.
 
     Args:
         folder: environments, runs and results
-        data: the folder of Multi30k
-        only: measure one toolkit only
         updates: updates of training
         seeds: train this often, with seeds 1, 2, ...
-        threads: threads of each toolkit
         minutes: longest time of a training
         json: also write the results to this file, as JSON
-
-    examples:
-      scripts/compare_peers.py --updates 500 --seeds 2
     """
     place = Path(folder).absolute()
     task = place / "task"
-    write_task(task, Path(data))
-    rows: list[dict[str, str]] = []
+    write_task(task)
     results: dict[str, list[dict[str, Any]]] = {}
     for seed in range(1, seeds + 1):
-        for name in only or TOOLKITS:
-            work = prepared(TOOLKITS[name], place / f"{name}-{seed}")
-            trained = train(TOOLKITS[name], work, updates, seed, threads, 60.0 * minutes)
-            speeds = [translate(TOOLKITS[name], work, task, beam, threads) for beam in BEAMS]
-            rows.append(row(work.name, trained, *speeds))
+        for name, toolkit in TOOLKITS.items():
+            work = prepared(toolkit, place / f"{name}-{seed}")
+            trained = train(toolkit, work, updates, seed, 60.0 * minutes)
+            speeds = [translate(toolkit, work, task, beam) for beam in BEAMS]
             result = {"training": asdict(trained), "translation": [asdict(speed) for speed in speeds]}
             results.setdefault(name, []).append(result)
-    print(markdown(rows))
-    print(f"\n{threads} threads; {machine()}")
     if json:
-        write_json(Path(json), provenance() | {"threads": str(threads), "results": results})
+        write_json(Path(json), provenance() | {"threads": str(THREADS), "results": results})
 
 
 main = Command(compare_peers, "compare_peers.py")
-
-
-def row(name: str, *results: Trained | Translated) -> dict[str, str]:
-    """A row of the table."""
-    cells = {column: cell for each in results for column, cell in each.columns().items()}
-    return {"toolkit": name, **cells, "measured": "; ".join(sorted({each.measured for each in results}))}
 
 
 def now() -> str:
@@ -142,7 +106,7 @@ def now() -> str:
     return f"{commit()}, {datetime.now(UTC):%Y-%m-%d}"
 
 
-def write_task(task: Path, data: Path) -> None:
+def write_task(task: Path) -> None:
     """Write the corpus as plain text, its SentencePiece models and their pieces, unless that is done."""
     done = task / "done"
     if done.exists():
@@ -150,7 +114,7 @@ def write_task(task: Path, data: Path) -> None:
     task.mkdir(parents=True, exist_ok=True)
     for language in GERMAN_ENGLISH:
         for name, suffix in (("train", ".xz"), ("val", ""), ("test2016", "")):
-            content = "".join(f"{line}\n" for line in read_lines(data / f"{name}.{language}{suffix}"))
+            content = "".join(f"{line}\n" for line in read_lines(DATA / f"{name}.{language}{suffix}"))
             write_text(task / f"{name}.{language}", content)
         text, prefix = str(task / f"train.{language}"), str(task / f"spm.{language}")
         learn = sentencepiece.SentencePieceTrainer.train
@@ -181,37 +145,35 @@ def prepared(toolkit: Toolkit, work: Path) -> Path:
     return work
 
 
-def train(toolkit: Toolkit, work: Path, updates: int, seed: int, threads: int, limit: float) -> Trained:
+def train(toolkit: Toolkit, work: Path, updates: int, seed: int, limit: float) -> Trained:
     """Train, or read what an earlier training took.
 
     Raises:
-        DataError: training fails, or prints no rates or no BLEU.
+        DataError: training fails, or prints fewer than two rates.
     """
-    kept, log = work / f"training-{updates}-updates-{threads}-threads.json", work / "training.log"
+    kept, log = work / f"training-{updates}-updates.json", work / "training.log"
     if kept.exists():
         return Trained(**read_json(kept))
     say(f"{work.name}: training")
     for stale in (*work.glob("training-*.json"), *work.glob("translation-*.json")):  # of an earlier network
         stale.unlink()
-    finished = run(toolkit.training(work, updates, seed, threads), work, log, threads, limit)
-    rates = [rate for _, rate in matches(log, toolkit.rate)][1:]
-    validations = matches(log, toolkit.bleu)
-    if not rates or not validations:
-        raise DataError(f"{log}: {work.name} printed {len(rates)} rates and {len(validations)} values of BLEU")
-    best = max(value for _, value in validations)
-    rate = statistics.median(rates)
-    trained = Trained(rate, best, finished.seconds, finished.peak_mb, finished.stopped, now())
+    finished = run(toolkit.training(work, updates, seed, THREADS), work, log, THREADS, limit)
+    rates = toolkit.rates(log.read_text("utf-8"))[1:]
+    if not rates:
+        raise DataError(f"{log}: {work.name} printed fewer than two rates")
+    trained = Trained(statistics.median(rates), finished.seconds, finished.peak_mb, finished.stopped, now())
     write_json(kept, asdict(trained))
+    say(f"{work.name}: {trained.tokens_per_second:,.0f} target tokens/s")
     return trained
 
 
-def translate(toolkit: Toolkit, work: Path, task: Path, beam: int, threads: int) -> Translated:
+def translate(toolkit: Toolkit, work: Path, task: Path, beam: int) -> Translated:
     """Translate test2016, TIMES times in one file, and its first line; or read what an earlier translation took.
 
     Raises:
         DataError: translation fails, or has another number of lines.
     """
-    kept, log = work / f"translation-{beam}-{threads}-threads.json", work / f"translation-{beam}.log"
+    kept, log = work / f"translation-{beam}.json", work / f"translation-{beam}.log"
     if kept.exists():
         return Translated(**read_json(kept))
     say(f"{work.name}: translating, beam {beam}")
@@ -221,7 +183,7 @@ def translate(toolkit: Toolkit, work: Path, task: Path, beam: int, threads: int)
     write_text(single, f"{lines[0]}\n")
     write_text(several, "".join(f"{line}\n" for line in TIMES * lines))
     jobs = ((single, work / "first.hypothesis"), (several, output))
-    one, every = (run(toolkit.translation(work, *files, beam, threads), work, log, threads, 3600.0) for files in jobs)
+    one, every = (run(toolkit.translation(work, *files, beam), work, log, THREADS, 3600.0) for files in jobs)
     hypotheses = list(read_lines(output))
     if len(hypotheses) != TIMES * len(references):
         raise DataError(f"{output}: {len(hypotheses):,} lines; {several} has {TIMES * len(references):,}")
@@ -229,6 +191,7 @@ def translate(toolkit: Toolkit, work: Path, task: Path, beam: int, threads: int)
     score = bleu(Evidence(hypotheses[: len(references)], references, "13a")).value
     translated = Translated(beam, rate, one.seconds, score, every.peak_mb, now())
     write_json(kept, asdict(translated))
+    say(f"{work.name}: {rate:.1f} sentences/s, {score:.2f} BLEU")
     return translated
 
 

@@ -30,8 +30,8 @@ def commit() -> str:
     return answer.stdout.strip() or "unknown"
 
 
-def provenance(*variables: str) -> dict[str, str]:
-    """Where the results of this command come from; ``variables`` of the environment stand before it."""
-    command = shlex.join([*variables, "python", *sys.argv])
+def provenance() -> dict[str, str]:
+    """Where the results of this command come from."""
+    command = shlex.join(["python", *sys.argv])
     origin = {"command": command, "commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
     return origin | {"torch": version("torch")}

@@ -1,12 +1,10 @@
-"""Time, peak memory, the rate of products, and the hardware."""
+"""Time, the rate of products, and the hardware."""
 
 import os
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import get_context
-from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -16,32 +14,6 @@ from nmt.device import multiplies_bf16, timed
 from nmt.fast.kernels.products import product
 
 T = TypeVar("T")
-
-
-@contextmanager
-def peak_memory(device: torch.device, out: list[int | None]) -> Iterator[None]:
-    """Append the peak memory in bytes beyond that in use before; on a CPU, resident memory on Linux, otherwise None."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_reserved(device)
-        yield
-        out.append(torch.cuda.max_memory_reserved(device) - before)  # with the memory of CUDA graphs
-        return
-    marks = Path("/proc/self/clear_refs")
-    if not marks.exists():
-        yield
-        out.append(None)
-        return
-    marks.write_text("5")  # resets the peak to the present value
-    before = _resident("VmRSS")
-    yield
-    out.append(_resident("VmHWM") - before)
-
-
-def _resident(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":"))
 
 
 def seconds(task: Callable[[], object], device: torch.device, repeats: int) -> float:
@@ -69,4 +41,4 @@ def hardware(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     native = "bf16 products in hardware" if multiplies_bf16(device) else "no bf16 products in hardware"
     threads = f"{torch.get_num_threads()} threads on {os.cpu_count()} cores"
-    return f"{cpu()}, {threads}, {native}, PyTorch {torch.__version__}"
+    return f"{cpu()}, {threads}, {native}"

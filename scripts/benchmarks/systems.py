@@ -12,12 +12,11 @@ VOCABULARY = 8000
 
 BAHDANAU: dict[str, Any] = {"type": "bahdanau", "score": {"hidden": 512}}
 LUONG: dict[str, Any] = {"type": "luong", "input_feeding": False}
-FEEDING: dict[str, Any] = {"type": "luong", "input_feeding": True}
 USUAL: dict[str, dict[str, Any]] = {
     "none": {"attention": {"type": "none"}},
     "bahdanau": {"attention": BAHDANAU},
     "luong": {"attention": LUONG},
-    "luong-feeding": {"attention": FEEDING},
+    "luong-feeding": {"attention": LUONG | {"input_feeding": True}},
     "transformer": {
         "attention": {"type": "transformer"},
         "encoder": {"type": "transformer", "layers": 4},
@@ -25,33 +24,17 @@ USUAL: dict[str, dict[str, Any]] = {
     },
 }
 """Measured by default."""
-FAST: dict[str, dict[str, Any]] = {
+OTHERS: dict[str, dict[str, Any]] = {
     "lstm": {"encoder": {"type": "lstm"}, "decoder": {"type": "lstm"}, "attention": BAHDANAU},
-    "lstm-feeding": {"encoder": {"type": "lstm"}, "decoder": {"type": "lstm"}, "attention": FEEDING},
     "stacked": {
         "encoder": {"layers": 3, "residual": True},
         "decoder": {"layers": 3, "residual": True},
         "attention": BAHDANAU,
     },
-}
-"""The other systems whose parts all have fast twins."""
-PLAIN: dict[str, dict[str, Any]] = {
     "gru-before": {"encoder": {"reset": "before"}, "decoder": {"reset": "before"}, "attention": LUONG},
     "ssru": {"encoder": {"type": "ssru"}, "decoder": {"type": "ssru"}, "attention": LUONG},
-    "location": {"attention": {"type": "bahdanau", "score": {"type": "location"}}},
-    "cosine": {"attention": {"type": "bahdanau", "score": {"type": "cosine"}}},
-    "heads": {"attention": {"type": "bahdanau", "heads": 8}},
-    "local-m": {"attention": FEEDING | {"scope": {"type": "local_m"}}},
-    "local-p": {"attention": FEEDING | {"scope": {"type": "local_p"}}},
-    "coverage": {"attention": BAHDANAU | {"score": {"type": "coverage", "hidden": 512}}},
-    "hard": {"attention": LUONG | {"hard": {"type": "marginal"}}},
-    "hard-gumbel": {"attention": BAHDANAU | {"hard": {"type": "gumbel"}}},
-    "hard-reinforce": {"attention": BAHDANAU | {"hard": {"type": "reinforce"}}},
-    "normalized": {"encoder": {"layer_norm": True}, "decoder": {"layer_norm": True}, "attention": BAHDANAU},
 }
-"""Systems with a part that runs step by step, as the papers have it."""
-VARIANTS = USUAL | FAST | PLAIN
-GROUPS = {"usual": USUAL, "fast": FAST, "plain": PLAIN}
+VARIANTS = USUAL | OTHERS
 
 
 def reference(variant: str) -> schema.Model:

@@ -27,20 +27,22 @@ class Toolkit(ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     """What pip installs into its environment; nothing: the environment of this script is used."""
     rate: ClassVar[re.Pattern[str]]
-    """Finds the target tokens a second in a line that its training prints."""
-    bleu: ClassVar[re.Pattern[str]]
-    """Finds the BLEU of a validation in such a line."""
+    """Finds the target tokens a second in what its training prints."""
 
     def environment(self, work: Path) -> Path:
         """The virtual environment; its commands are in ``bin``."""
         return work.parent / f"environment-{type(self).__name__}" if self.packages else Path(sys.prefix)
+
+    def rates(self, log: str) -> list[float]:
+        """The target tokens a second in what its training printed."""
+        return [float(rate.replace(",", "")) for rate in self.rate.findall(log)]
 
     @abstractmethod
     def training(self, work: Path, updates: int, seed: int, threads: int) -> Sequence[str]:
         """The command that trains."""
 
     @abstractmethod
-    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Sequence[str]:
+    def translation(self, work: Path, source: Path, output: Path, beam: int) -> Sequence[str]:
         """The command that translates a file."""
 
 
@@ -48,7 +50,6 @@ class Nmt(Toolkit):
     """This toolkit in fp32, with the network that Eole's options allow, and as many pairs an update."""
 
     rate = re.compile(r"training: .* ([\d,]+) tokens/s")
-    bleu = re.compile(r"^validation(?: +[\d.,]+){4} +([\d.]+) ")
     changes: ClassVar[Mapping[str, int | str]] = {
         "precision": "fp32",
         "model.encoder.hidden": 256,
@@ -68,7 +69,7 @@ class Nmt(Toolkit):
         config = str(ROOT / "configs/benchmark/reference.yaml")
         return [str(self.environment(work) / "bin/nmt-train"), "--config", config, "--overwrite", *options]
 
-    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Sequence[str]:
+    def translation(self, work: Path, source: Path, output: Path, beam: int) -> Sequence[str]:
         """``nmt-translate``."""
         files = ["--model", "run", "--input", str(source), "--output", str(output)]
         options = ["--beam-size", str(beam), "--precision", "fp32"]
@@ -80,7 +81,6 @@ class Eole(Toolkit):
 
     packages = ("eole==0.6.4", "aiohttp")
     rate = re.compile(r"\d+/ *(\d+) tok/s")
-    bleu = re.compile(r"validation BLEU: ([\d.]+)")
 
     def training(self, work: Path, updates: int, seed: int, threads: int) -> Sequence[str]:
         """``eole train``."""
@@ -89,7 +89,7 @@ class Eole(Toolkit):
         (work / "train.yaml").write_text(settings, encoding="utf-8")
         return [str(self.environment(work) / "bin/eole"), "train", "--config", "train.yaml"]
 
-    def translation(self, work: Path, source: Path, output: Path, beam: int, threads: int) -> Sequence[str]:
+    def translation(self, work: Path, source: Path, output: Path, beam: int) -> Sequence[str]:
         """``eole predict``."""
         options = ["--beam_size", str(beam), "--batch_size", "64", "--max_length", "100", "--length_penalty", "avg"]
         files = ["--model_path", "model", "--src", str(source), "--output", str(output)]
