@@ -61,13 +61,13 @@ def benchmark(
     shape: list[Shape] | None = None,
     device: Device | None = None,
     repeats: Size = 9,
-    updates: Size = 40,
+    updates: Size = 100,
     decode: RunPath | None = None,
     input: InputFile | None = None,
     reference: InputFile | None = None,
     beam_size: list[Size] | None = None,
     memory: RunPath | None = None,
-    lines: Size = 100_000,
+    lines: Size = 10_000,
     json: OutputFile | None = None,
 ) -> None:
     """Measure training and decoding, and compare them with the matrix products of the machine.

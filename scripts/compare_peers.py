@@ -20,10 +20,9 @@ from nmt.errors import DataError
 from nmt.evaluation.metrics import Evidence, bleu
 from nmt.files import read_json, write_json, write_text
 from peers.processes import run
-from peers.toolkits import BEAMS, ROOT, TOOLKITS, Toolkit
+from peers.toolkits import BEAMS, PIECES, ROOT, TOOLKITS, Toolkit
 
 DATA = Path("data/downloads/multi30k")
-PIECES = 8000
 THREADS = 2
 TIMES = 3
 """How often the test set is in the text to translate."""

@@ -46,9 +46,8 @@ Row = Mapping[str, Any]
 
 
 def read_rows(name: str) -> list[Row]:
-    """Read the rows of a table in docs/figures; none if it does not exist."""
-    path = FIGURES / f"{name}.csv"
-    return list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
+    """Read the rows of a table in docs/figures."""
+    return list(csv.DictReader((FIGURES / f"{name}.csv").open(encoding="utf-8")))
 
 
 def write_rows(name: str, rows: Sequence[Row]) -> None:
@@ -219,11 +218,16 @@ class Bins:
         return [test_set, f"{bands}{hollow}"]
 
 
+def means() -> str:
+    """Say how many seeds the systems have."""
+    return f"Means of {len(read_json(FIGURES / 'length_decay.json')['seeds'])} seeds."
+
+
 def draw_curve(rows: Sequence[Row], test: str) -> bytes:
     """Draw BLEU and length ratio of each system by bin."""
     bins = Bins(rows)
     single = ", ".join(dict.fromkeys(row["system"] for row in rows if not row.get("half_over_seeds")))
-    bands = "Means of three seeds. Bands: 95% intervals over sentences and seeds."
+    bands = f"{means()} Bands: 95% intervals over sentences and seeds."
     if single:
         bands += f" One seed, and bands over sentences only: {single}."
     with style():
@@ -261,7 +265,7 @@ def draw_why(rows: Sequence[Row], name: str) -> bytes:
             for axes in panels:
                 axes.set_ylim(0, None)
         bins.label(panels[-1], list(measures)[-1], 0.07)
-        bands = "Means of three seeds. Bands: 95% intervals over sentences. Systems without bands: one seed."
+        bands = f"{means()} Bands: 95% intervals over sentences. Systems without bands: one seed."
         write_caption(figure, bins.caption(TESTS["test_lenstrat"], bands))
         return png(figure)
 

@@ -108,7 +108,7 @@ def measure_ctranslate2(
     input: InputFile,
     reference: InputFile,
     threads: Size = 2,
-    repeats: Size = 5,
+    repeats: Size = 3,
     json: OutputFile | None = None,
 ) -> None:
     """Compare translation by this toolkit and by CTranslate2, with the same Transformer and pieces, without start-up.

@@ -47,7 +47,7 @@ def measure_web(
     *,
     input: InputFile,
     reference: InputFile,
-    sentences: Count = 1000,
+    sentences: Count = 500,
     pieces: list[InputFile] | None = None,
     json: OutputFile | None = None,
     about: str | None = None,
@@ -76,15 +76,13 @@ def measure_web(
         folder = Path(scratch)
         export_web(run, folder)
         for beam in BEAMS:
-            expected, batched = timed(translator, [sources[:WARM], sources[WARM:]], beam)
-            _, single = timed(translator, [sources[:WARM], *([line] for line in sources[WARM:])], beam)
+            expected, taken = timed(translator, sources, beam)
             found = ask("measure", folder=scratch, lines=sources, beam=beam, warm=WARM)
             same = compared(expected, found["translations"])
             size = {"weights, MB": (folder / "weights.safetensors").stat().st_size / 1e6}
             written = [each["text"] for each in found["translations"]]
             for system, texts, seconds, more in (
-                ("toolkit, in batches", [each.text for each in expected], batched, {}),
-                ("toolkit, one at a time", [each.text for each in expected], single, {}),
+                ("toolkit, one at a time", [each.text for each in expected], taken, {}),
                 ("engine", written, found["seconds"], size | same),
             ):
                 score, rate = bleu(Evidence(texts, references, tokenizer)).value, (len(sources) - WARM) / seconds
@@ -126,14 +124,13 @@ def random_lines(count: int, seed: int = 1) -> list[str]:
     return [" ".join(word() for _ in range(random.randint(1, 20))) for _ in range(count)]
 
 
-def timed(translator: Translator, parts: Sequence[list[str]], beam: int) -> tuple[list[Translation], float]:
-    """Translate part by part; return the translations, and the seconds of processor time for all but the first part."""
-    found: list[Translation] = []
-    start = 0.0
-    for number, part in enumerate(parts):
-        if number == 1:
+def timed(translator: Translator, lines: Sequence[str], beam: int) -> tuple[list[Translation], float]:
+    """Translate line by line; return the translations, and the seconds of processor time after the first ``WARM``."""
+    found, start = list[Translation](), 0.0
+    for number, line in enumerate(lines):
+        if number == WARM:
             start = time.process_time()
-        found += translator.translate(part, beam_size=beam)
+        found.append(translator.translate(line, beam_size=beam))
     return found, time.process_time() - start
 
 

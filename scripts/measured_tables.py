@@ -6,6 +6,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from length_decay import half
+from peers.toolkits import EOLE
+from textbook import all_claims, cells
+
 ROOT = Path(__file__).parent.parent
 SYSTEMS = {"luong": "luong, no input feeding", "luong-feeding": "luong, input feeding", "stacked": "three GRU layers"}
 """Names of systems on the page that differ from those in scripts/benchmarks/systems.py."""
@@ -87,7 +91,7 @@ def ctranslate2() -> str:
 def peers() -> str:
     """The table of docs/figures/peers.json and peers_xeon.json: means over seeds; of translation the rate, BLEU and
     memory."""
-    names = (("nmt", "this toolkit"), ("eole", "Eole 0.6.4"))
+    names = (("nmt", "this toolkit"), ("eole", f"Eole {EOLE}"))
     columns = ("toolkit", "training, target tokens/s", "MB", "greedy, sentences/s", "BLEU", "MB")
     rows = []
     results_of = {
@@ -196,8 +200,6 @@ def languages() -> str:
 
 def multi30k() -> str:
     """BLEU of several seeds, and of them as an ensemble, of docs/figures/multi30k.json."""
-    from length_decay import half  # noqa: PLC0415  (it needs textbook.py, which needs this module)
-
     rows = []
     for name, each in measured("multi30k").items():
         cased, lower = each["BLEU"], mean(each["BLEU, lower-cased"])
@@ -206,5 +208,24 @@ def multi30k() -> str:
     return table(("system", "length penalty", "BLEU, mean ± 95% interval (seeds)", "lower-cased, 13a"), rows)
 
 
-TABLES = training, decoding, browser, ctranslate2, peers, memory, family, kept, rough, ladder, languages, multi30k
+def claims() -> str:
+    """The claims of docs/textbook.md with their verdicts."""
+    return table(("claim (updates×seeds)", "source", "compared", "gain: verdict"), map(cells, all_claims()))
+
+
+TABLES = (
+    claims,
+    training,
+    decoding,
+    browser,
+    ctranslate2,
+    peers,
+    memory,
+    family,
+    kept,
+    rough,
+    ladder,
+    languages,
+    multi30k,
+)
 """Each stands on its page under its name."""

@@ -30,8 +30,6 @@ from textbook_scores import log_probabilities, ratio
 RESULT = Path("docs/figures/multi30k.json")
 TEXTS = Path("data/downloads/multi30k")
 PENALTIES = (0.6, 1.0, 1.4, 1.8, 2.2)
-PAIRS = 1014
-"""Pairs of each text whose perplexity is measured: all of the validation set."""
 
 
 def multi30k(*, system: list[Annotated[str, Value("DIR")]]) -> None:
@@ -80,8 +78,9 @@ def perplexities(run: Path) -> list[float]:
     """The perplexity per piece of the validation set and of as many training pairs: how much was learned by heart."""
     data = load_run_config(run).data
     assert isinstance(data.train, FileCorpus)
-    texts = data.validation, data.train
-    return [float(np.exp(-ratio(log_probabilities(run, data, each, PAIRS).sum(0)))) for each in texts]
+    validation = log_probabilities(run, data, data.validation)
+    training = log_probabilities(run, data, data.train, len(validation))
+    return [float(np.exp(-ratio(each.sum(0)))) for each in (validation, training)]
 
 
 main = Command(multi30k, "multi30k.py")

@@ -11,7 +11,6 @@ from random import Random
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
 
 from machine import provenance
 from nmt.cli.command import Command
@@ -25,7 +24,7 @@ from nmt.evaluation.metrics import METRICS, Evidence, bleu, scores_of, sentence_
 from nmt.files import read_json, write_json
 from nmt.runs.directory import RunDirectory
 from nmt.translation.translator import Translator
-from own_text_kept import glossary_by_seed, markup, spans
+from own_text_kept import LINES, SEED, glossary_by_seed, markup, spans
 
 DEMO, MULTI30K, EUROPARL = "data/demo-short", "data/downloads/multi30k", "data/downloads/europarl"
 DEBATES = 500
@@ -41,8 +40,6 @@ def measure(
     rough: Annotated[str, Value("DIR")] | None = None,
     ladder: Annotated[str, Value("DIR")] | None = None,
     little: Annotated[str, Value("DIR")] | None = None,
-    lines: Annotated[int, Field(ge=1)] = 1000,
-    seed: int = 7,
     json: OutputFile | None = None,
 ) -> None:
     """Measure how many spans, how much markup and how many terms of a glossary come through in the demo language; how
@@ -57,8 +54,6 @@ def measure(
         rough: output of nmt-experiment with configs/experiments/rough.yaml
         ladder: output of nmt-experiment with configs/experiments/ladder.yaml
         little: output of nmt-experiment with configs/experiments/little-text.yaml
-        lines: sentences of each measurement
-        seed: of the sentences; the corpus has that of make_demo_corpus.py
         json: also write the figures into this file
 
     examples:
@@ -74,15 +69,15 @@ def measure(
     found: dict[str, dict[str, Any]] = {}
     if protected:
         translator = Translator.load(protected)
-        found |= {"spans": spans(translator, lines, seed), "markup": markup(translator, lines, seed)}
+        found |= {"spans": spans(translator), "markup": markup(translator)}
     if glossary:
-        found["glossary"] = glossary_by_seed(Path(glossary), lines, seed)
+        found["glossary"] = glossary_by_seed(Path(glossary))
     if calibrated:
         found["confidence"] = confidence(calibrated)
     if languages:
         found["BLEU by language"] = by_language(Path(languages))
     if rough:
-        found["rough text"] = rough_text(Path(rough), lines, seed)
+        found["rough text"] = rough_text(Path(rough))
     if ladder:
         found["BLEU by pairs"] = by_pairs(Path(ladder))
     if little:
@@ -140,13 +135,13 @@ def by_language(folder: Path) -> dict[str, dict[str, list[float]]]:
     return dict(found)
 
 
-def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
+def rough_text(folder: Path) -> dict[str, Any]:
     """Scores of each system and seed on the test set, clean and changed; and how many words of the training text,
     translated alone, have a translation without a repeated word."""
     sources, references = (list(read_lines(f"{MULTI30K}/test2016.{side}")) for side in ("en", "de"))
     text = read_lines(f"{MULTI30K}/train.en.xz")
-    words = Random(seed).sample(sorted({word for line in text for word in re.findall(r"[^\W\d_]+", line)}), lines)
-    random = Random(seed)
+    words = Random(SEED).sample(sorted({word for line in text for word in re.findall(r"[^\W\d_]+", line)}), LINES)
+    random = Random(SEED)
     changed = {"clean": sources, "5% typos": [mistyped(text, random, 0.05) for text in sources]}
     changed["title"] = [capitalized(text) for text in sources]
     changed["capitals"] = [text.upper() for text in sources]
@@ -159,7 +154,7 @@ def rough_text(folder: Path, lines: int, seed: int) -> dict[str, Any]:
                 scores[f"{METRICS[metric].label}, {name}"].append(round(score.value, 2))
         alone = [re.findall(r"\w+", each.text.casefold()) for each in translator.translate(words)]
         scores["words alone"].append(sum(len({*each}) == len(each) for each in alone))
-    return {"words": lines, **found}
+    return {"words": LINES, **found}
 
 
 def by_pairs(folder: Path) -> dict[str, dict[str, list[float]]]:

@@ -36,19 +36,23 @@ MOST_WORDS = 4
 """English words between tags."""
 RENAMED = 4
 """One noun in this many is a term."""
+LINES = 1000
+"""Sentences of each measurement."""
+SEED = 7
+"""Of the sentences; that of the corpus differs."""
 
 # --- spans ------------------------------------------------------------------------------------------------------------
 
 
-def spans(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
+def spans(translator: Translator) -> dict[str, Any]:
     """Translate sentences in which names and numbers have become spans, one to three in each.
 
     A span is in its place if a longest sequence of words and punctuation that translation and reference have in common
     holds it.
     """
-    generator, random = Generator(seed), Random(seed)
+    generator, random = Generator(SEED), Random(SEED)
     seen, sources, references, hidden = set[str](), list[str](), list[str](), list[list[str]]()
-    while len(sources) < lines:
+    while len(sources) < LINES:
         (pair,) = draw(generator, 1, LENGTHS, seen)
         if places := same_words(pair):
             chosen = random.sample(places, min(len(places), random.randint(1, 3)))
@@ -57,7 +61,7 @@ def spans(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
             for side, text in ((sources, pair.english), (references, pair.french)):
                 side.append("".join(span_of.get(word, word) for word in re.findall(r"\w+|\W", text)))
             hidden.append(texts)
-    found = Counter({"lines": lines})
+    found = Counter({"lines": LINES})
     for translation, reference, texts in zip(translator.translate(sources), references, hidden, strict=True):
         words, others = (tokens(text, texts) for text in (translation.text, reference))
         without = ([each for each in side if each not in texts] for side in (words, others))
@@ -92,14 +96,14 @@ def common(one: Sequence[str], other: Sequence[str]) -> int:
 # --- markup -----------------------------------------------------------------------------------------------------------
 
 
-def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
+def markup(translator: Translator) -> dict[str, Any]:
     """Translate sentences in which tags stand around one to four words whose gold links lead to a run of words.
 
     Words are counted in the translations that are the reference: there are no gold links of others.
     """
-    generator, random, seen = Generator(seed), Random(seed), set[str]()
+    generator, random, seen = Generator(SEED), Random(SEED), set[str]()
     tests = list[tuple[Sentence, str, set[int]]]()
-    while len(tests) < lines:
+    while len(tests) < LINES:
         (pair,) = draw(generator, 1, LENGTHS, seen)
         if phrases := list(linked_phrases(pair)):
             first, last, linked = random.choice(phrases)
@@ -111,7 +115,7 @@ def markup(translator: Translator, lines: int, seed: int) -> dict[str, Any]:
     def translate(texts: Iterator[str]) -> Iterator[Translation]:
         return iter(translator.translate(list(texts)))
 
-    found = Counter({"lines": lines})
+    found = Counter({"lines": LINES})
     marked = translate_marked(translate, (line for _, line, _ in tests), "test")
     for translation, (pair, _, linked) in zip(marked, tests, strict=True):
         text, elements = without_tags(translation.text)
@@ -139,7 +143,7 @@ def linked_phrases(pair: Sentence) -> Iterator[tuple[int, int, set[int]]]:
 # --- terms ------------------------------------------------------------------------------------------------------------
 
 
-def glossary_by_seed(folder: Path, lines: int, seed: int) -> dict[str, Any]:
+def glossary_by_seed(folder: Path) -> dict[str, Any]:
     """Translate sentences in which some nouns have the names of others, with a glossary that says so; half of the terms
     are not in the glossary of training. BLEU without terms is of the original sentences, and has the same references;
     that of terms without data.glossary is of the changed ones, by a system that knows no terms.
@@ -147,9 +151,9 @@ def glossary_by_seed(folder: Path, lines: int, seed: int) -> dict[str, Any]:
     A term counts as used as often as translation and reference both have its translation. A list has a number for each
     training.
     """
-    names, generator, seen = renamed(seed), Generator(seed), set[str]()
+    names, generator, seen = renamed(), Generator(SEED), set[str]()
     tests = list[tuple[str, str, str]]()
-    while len(tests) < lines:
+    while len(tests) < LINES:
         (pair,) = draw(generator, 1, SHORT, seen)
         if english := with_names(pair, names):
             tests.append((pair.english, english, pair.french))
@@ -183,16 +187,16 @@ def glossary_by_seed(folder: Path, lines: int, seed: int) -> dict[str, Any]:
                 used = [one & other for one, other in zip(words(hypotheses), expected, strict=True)]
                 for kind, wanted in kinds.items():
                     lists[f"of these used, {kind}"].append(count(used, wanted))
-    return {"lines": lines} | counts | lists
+    return {"lines": LINES} | counts | lists
 
 
-def renamed(seed: int) -> dict[str, tuple[str, str]]:
+def renamed() -> dict[str, tuple[str, str]]:
     """For one noun in RENAMED and each of its forms, the name of another noun, and the French form, which stays; both
     nouns have the same gender, half of the lexicon and article a or an."""
     groups = defaultdict[tuple[bool, int, bool], list[Noun]](list)
     for place, noun in enumerate(NOUNS):
         groups[noun.feminine, place % 2, noun.english[0][0] in "aeiou"].append(noun)
-    random, names = Random(seed), dict[str, tuple[str, str]]()
+    random, names = Random(SEED), dict[str, tuple[str, str]]()
     for nouns in groups.values():
         chosen = random.sample(nouns, len(nouns) // RENAMED)
         for noun, other in zip(chosen, chosen[1:] + chosen[:1], strict=True):

@@ -236,16 +236,9 @@ def _options_of(name: str) -> Sequence[Option]:
 # --- the files --------------------------------------------------------------------------------------------------------
 
 
-def claims() -> str:
-    """The table of scripts/textbook.py, imported when it is needed: it imports PyTorch."""
-    table: str = importlib.import_module("textbook").table()
-    return table
-
-
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "shared-options": shared_options,
-    "claims": claims,
     **{table.__name__: table for table in measured_tables.TABLES},
     **{name: partial(of_command, name) for name in COMMANDS},
 }

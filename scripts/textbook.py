@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from machine import commit, machine
-from measured_tables import table as markdown_table
 from nmt.cli.command import Command
 from nmt.config import load_config
 from nmt.config.schema import Positive, Section, Text
@@ -46,6 +45,8 @@ OPPOSITE = "the opposite holds"
 VERDICTS = {"holds": COLORS[2], "does not hold": COLORS[4], OPPOSITE: COLORS[1], "not resolved": COLORS[6]}
 """Each verdict and its color."""
 TICKS = (-10, -1, 0, 1, 10, 100)
+OURS = "NMT_IMPORT=ablations PYTHONPATH=scripts"
+"""The environment of the commands, for parts of scripts/ablations.py."""
 SHOWN = "Margot will open his novel and a novel because you will always be new."
 """A test sentence with two verbs that move."""
 
@@ -187,7 +188,9 @@ def all_claims() -> list[Measured]:
         for name, claim in claims_of(experiment).items():
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
             none = {"updates": own.get("training.updates", updates), "scores": (), "sentence_error": 0.0}
-            measured = stored(name) or none
+            measured = stored(name)
+            if measured.get("compared") != [*claim.compared]:  # not measured, or with other systems
+                measured = none
             scores = measured["scores"], measured["sentence_error"], measured.get("unpenalized", ())
             found.append(Measured(name, claim, measured["updates"], *scores))
     return found
@@ -201,11 +204,6 @@ def result_of(name: str) -> Path:
 def stored(name: str) -> Any:
     """What the file of a claim holds; nothing before its runs."""
     return read_json(path) if (path := result_of(name)).exists() else {}
-
-
-def table() -> str:
-    """The claims with their verdicts, in Markdown."""
-    return markdown_table(("claim (updates×seeds)", "source", "compared", "gain: verdict"), map(cells, all_claims()))
 
 
 def cells(each: Measured) -> tuple[str, ...]:
@@ -270,7 +268,7 @@ def textbook(*, begun_at: str | None = None) -> None:
         experiment = load_experiment(file)
         plan = make_plan(experiment, str(file))
         made = {
-            "command": f"nmt-experiment --config {file.relative_to(ROOT)}; python scripts/textbook.py",
+            "command": f"{OURS} nmt-experiment --config {file.relative_to(ROOT)}; {OURS} python scripts/textbook.py",
             "begun_at_commit": begun_at or scored_at,
             "scored_at_commit": scored_at,
             "scored_on": machine(),

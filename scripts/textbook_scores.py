@@ -34,7 +34,7 @@ from nmt.translation.translator import Translator
 CPU = torch.device("cpu")
 MIX = MixtureOutput.mix
 RARE = 20
-"""A word is rare if the training text has it at most this often: 220 words of the test set. With 5 it would be 68."""
+"""A word is rare if the training text has it at most this often."""
 RESAMPLES = 1000
 Changes = dict[str, int | float]
 """Options of decoding, and their values."""

@@ -8,8 +8,7 @@ from demo_language.generator import Generator
 from demo_language.lexicon import NOUNS
 from demo_language.morphology import Noun
 from demo_language.phrase import Sentence
-from nmt.errors import DataError
-from nmt.files import write_bytes
+from nmt.files import write_text, writing
 
 SHORTEST, LONGEST = 3, 60
 """English words of a sentence, both included."""
@@ -34,8 +33,7 @@ def write_corpus(
     """Write {train,validation,test}.{en,fr,align} into a folder; no English sentence occurs twice in all of them.
 
     Also write terms.tsv, translations of words for ``data.glossary``. The alignments are Pharaoh links
-    ``i-j`` of words split at whitespace, counted from 0. The test set depends only on its size and the seed. A file
-    that already has its content is not touched; any other is replaced atomically.
+    ``i-j`` of words split at whitespace, counted from 0. The test set depends only on its size and the seed.
 
     Args:
         folder: created if it is missing.
@@ -54,15 +52,15 @@ def write_corpus(
     heldout = draw(generator, validation, lengths, seen)
     splits = {"test": test, "validation": heldout, "train": draw(generator, train, lengths, seen)}
     folder = Path(folder)
-    try:
+    files = {"terms.tsv": terms(splits["train"])}
+    for name, pairs in splits.items():
+        files[f"{name}.en"] = [pair.english for pair in pairs]
+        files[f"{name}.fr"] = [pair.french for pair in pairs]
+        files[f"{name}.align"] = [pharaoh(pair) for pair in pairs]
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for name, pairs in splits.items():
-            _write(folder / f"{name}.en", [pair.english for pair in pairs])
-            _write(folder / f"{name}.fr", [pair.french for pair in pairs])
-            _write(folder / f"{name}.align", [pharaoh(pair) for pair in pairs])
-        _write(folder / "terms.tsv", terms(splits["train"]))
-    except OSError as error:
-        raise DataError(f"{error.filename or folder}: cannot be written: {error.strerror}") from error
+        for name, lines in files.items():
+            write_text(folder / name, "".join(f"{line}\n" for line in lines))
 
 
 def terms(pairs: list[Sentence]) -> list[str]:
@@ -105,10 +103,3 @@ def draw(generator: Generator, count: int, lengths: list[tuple[int, int]], seen:
             seen.add(pair.english)
             pairs.append(pair)
     return pairs
-
-
-def _write(path: Path, lines: list[str]) -> None:
-    """Replace a file if its content differs."""
-    content = "".join(f"{line}\n" for line in lines).encode()
-    if not path.exists() or path.read_bytes() != content:
-        write_bytes(path, content)

@@ -65,7 +65,7 @@ class FrenchVerb:
     """Compound tenses with être, whose participle agrees with the subject."""
     reflexive: bool = False
     preposition: str = ""
-    """In front of the object: à, de."""
+    """In front of the object: à."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def english_plural(noun: str) -> str:
 
 
 def english_third(verb: str) -> str:
-    """The third person singular: sees, watches, carries, does."""
-    return {"have": "has", "go": "goes", "do": "does"}.get(verb) or english_plural(verb)
+    """The third person singular: sees, watches, carries, goes."""
+    return {"have": "has", "go": "goes"}.get(verb) or english_plural(verb)
 
 
 def english_past(verb: str) -> str:
@@ -100,7 +100,7 @@ def english_past(verb: str) -> str:
 
 def french_plural(word: str) -> str:
     """The regular French plural of a noun, an adjective or a participle: chats, souris, oiseaux, chevaux."""
-    if word.endswith(("s", "x", "z")):
+    if word.endswith(("s", "x")):
         return word
     if word.endswith(("eau", "eu")):
         return word + "x"
@@ -124,7 +124,7 @@ def regular_present(infinitive: str, strong: str) -> tuple[str, str, str, str, s
     """The present of a verb in -er, -ir (finir) or -re (attendre); `strong` is the stem under stress: achèt-."""
     stem, ending = infinitive[:-2], infinitive[-2:]
     if ending == "er":
-        nous = {"g": stem + "e", "c": stem[:-1] + "ç"}.get(stem[-1], stem)
+        nous = stem + "e" if stem.endswith("g") else stem
         return strong + "e", strong + "e", nous + "ons", stem + "ez", strong + "ent"
     if ending == "ir":
         return stem + "is", stem + "it", stem + "issons", stem + "issez", stem + "issent"

@@ -18,6 +18,10 @@ ROOT = Path(__file__).parent.parent.parent
 EVERY = 200
 """Updates between two validations."""
 BEAMS = (1, 5)
+EOLE = "0.6.4"
+"""The version of the peer."""
+PIECES = 8000
+"""In the vocabulary of each side."""
 
 
 class Toolkit(ABC):
@@ -79,13 +83,13 @@ class Nmt(Toolkit):
 class Eole(Toolkit):
     """Eole. Its requirements lack aiohttp, without which no command starts."""
 
-    packages = ("eole==0.6.4", "aiohttp")
+    packages = (f"eole=={EOLE}", "aiohttp")
     rate = re.compile(r"\d+/ *(\d+) tok/s")
 
     def training(self, work: Path, updates: int, seed: int, threads: int) -> Sequence[str]:
         """``eole train``."""
         template = string.Template(Path(__file__).with_name("eole.yaml").read_text("utf-8"))
-        settings = template.substitute(updates=updates, seed=seed, every=EVERY)
+        settings = template.substitute(updates=updates, seed=seed, every=EVERY, pieces=PIECES)
         (work / "train.yaml").write_text(settings, encoding="utf-8")
         return [str(self.environment(work) / "bin/eole"), "train", "--config", "train.yaml"]
 
