@@ -201,7 +201,7 @@ def languages() -> str:
 def multi30k() -> str:
     """BLEU of several seeds, and of them as an ensemble, of docs/figures/multi30k.json."""
     rows = []
-    for name, each in measured("multi30k").items():
+    for name, each in sorted(measured("multi30k").items()):
         cased, lower = each["BLEU"], mean(each["BLEU, lower-cased"])
         seeds = f" ± {half(cased):.1f} ({', '.join(f'{score:.1f}' for score in cased)})" if len(cased) > 1 else ""
         rows.append((name, str(each["length penalty"]), f"{mean(cased)}{seeds}", lower))
