@@ -78,15 +78,15 @@ RECURRENT: dict[str, dict[str, Any]] = {
 """Recurrent networks beyond those of the textbooks."""
 
 
-def _transformer(attention: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+def _transformer(**options: Any) -> dict[str, Any]:
     part = {"type": "transformer", "hidden": 8, "layers": 3, "heads": 2, "feedforward": 6, "dropout": 0.0} | options
     sizes: dict[str, Any] = {"embeddings": {"size": 8}, "encoder": part, "decoder": part}
-    return sizes | {"attention": {"type": "transformer"} | (attention or {})}
+    return sizes | {"attention": {"type": "transformer"}}
 
 
 TRANSFORMERS: dict[str, dict[str, Any]] = {
     "transformer": _transformer(),
-    "transformer post-norm": _transformer({"layer": 3, "head": 2}, norm="post", layers=3),
+    "transformer post-norm": _transformer(norm="post"),
     "transformer of one layer": _transformer(layers=1),
     "transformer relative": _transformer(positions={"type": "relative", "distance": 2}),
     "recurrent encoder, transformer decoder": _transformer() | {"encoder": {"hidden": 3}},

@@ -55,7 +55,7 @@ def translator_of(
     model: Seq2Seq, tokenizers: Tokenizers = TOKENIZERS, precision: torch.dtype = torch.float32, device: str = "cpu"
 ) -> Translator:
     """A translator of the weights that a model has now."""
-    return Translator(fast.search(model, precision), tokenizers, torch.device(device), precision)
+    return Translator(fast.search(model, precision), tokenizers, torch.device(device))
 
 
 def save_run(

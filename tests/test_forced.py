@@ -20,10 +20,13 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS, ids=lambda attention: str(attention["type"]))
-def test_it_is_what_stepping_through_the_pair_gives(attention: dict[str, object]) -> None:
+def test_it_is_what_stepping_through_the_pair_gives(
+    attention: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nmt.translation.forced.BATCH_TOKENS", 60)
     model = network(attention)
     pairs = [*map(Pair, LINES, reversed(LINES)), Pair("", "")]
-    for pair, (read, forced) in zip(pairs, force(model, TOKENIZERS, pairs, CPU, batch_tokens=60), strict=True):
+    for pair, (read, forced) in zip(pairs, force(model, TOKENIZERS, pairs, CPU), strict=True):
         ids = [
             [*side.encode([text])[0], side.eos_id]
             for side, text in zip((TOKENIZERS.source, TOKENIZERS.target), pair, strict=True)
@@ -99,8 +102,9 @@ def test_pairs_are_read_no_further_than_the_window(monkeypatch: pytest.MonkeyPat
     expected = list(force(model, TOKENIZERS, pairs, CPU))
     monkeypatch.setattr("nmt.translation.forced.FIRST_WINDOW", 3)
     monkeypatch.setattr("nmt.translation.forced.WINDOW", 7)
+    monkeypatch.setattr("nmt.translation.forced.BATCH_TOKENS", 50)
     unread = iter(pairs)
-    found = force(model, TOKENIZERS, unread, CPU, batch_tokens=50, keep_attention=False)
+    found = force(model, TOKENIZERS, unread, CPU, keep_attention=False)
     for number, ((pair, one), (read_pair, other)) in enumerate(zip(expected, found, strict=True), 1):
         assert len(pairs) - length_hint(unread) <= number + 7
         assert pair == read_pair and one.target_pieces == other.target_pieces and other.attention is None

@@ -122,8 +122,8 @@ def translate(
     typed = input is None and sys.stdin.isatty()
     form: Form = partial(format_text, scores=scores, calibration=calibration)
     forms = [(output, form), (alignments, format_alignment), (attention, format_attention)]
-    origin = {"markup": markup, "paragraphs": paragraphs, "precision": str(translator.precision)}
-    origin["glossary"] = file_sha256(glossary) if glossary else None
+    digest = file_sha256(glossary) if glossary else None
+    origin = {"markup": markup, "paragraphs": paragraphs, "precision": precision, "glossary": digest}
     columns = {"scores": scores, "confidence": calibration}
     with ExitStack() as stack:
         outputs, done = _open(forms, model, input, options, origin | columns, stack)

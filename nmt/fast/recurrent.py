@@ -41,7 +41,7 @@ def _exactly(cell: Cell, cells: Container[type[Cell]]) -> bool:
 
 
 def recurrent_of(cell: Cell) -> tuple[Tensor, Tensor]:
-    """Return what multiplies the output of a state, (P, H), and its bias (P,); of the SSRU without rows."""
+    """Return U, which multiplies the output of a state, (P, H), and its bias (P,); of the SSRU without rows."""
     if isinstance(cell, GruCell | LstmCell | ResetBeforeGruCell):
         return cell.recurrent.weight, cell.recurrent.bias
     return torch.empty(0, cell.hidden), torch.empty(0)

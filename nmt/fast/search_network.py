@@ -125,8 +125,7 @@ class FastSearch(Searchable[RecurrentState]):
     def start(self, memory: Memory, beam_size: int = 1) -> RecurrentState:
         """As ``Seq2Seq.start``; before a search with a beam, what reads a context is applied to the annotations."""
         with autocast(memory.summary.device, self.precision):
-            own = in_type(self.model.output.weight.dtype)  # which may be float64
-            state = cast(RecurrentState, self.model.start(memory.map(own))).map(in_type(self.high))
+            state = cast(RecurrentState, self.model.start(memory)).map(in_type(self.high))
         memory = state.memory
         if self.units:
             memory = replace(memory, keys=_exp(-2 * cast(Tensor, memory.keys)))
@@ -226,7 +225,7 @@ class FastBahdanau(FastSearch):
 
     def step(self, previous: Tensor, state: RecurrentState, /) -> tuple[Tensor, RecurrentState, Tensor | None]:
         output = self.cell.output(state.hidden)
-        products = self.recurrent(output)  # (R, A + P)
+        products = self.recurrent(output)  # (R, A + rows of U)
         context, weights = self._attend(state, products[:, : self.units] if self.units else output)
         inputs = self.from_token(previous)  # (R, G + U)
         if self.reads_context:

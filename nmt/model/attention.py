@@ -168,7 +168,7 @@ class DotAttention(ScoredAttention):
 
 @SCORES.builds(schema.ScaledDotScore)
 class ScaledDotAttention(DotAttention):
-    """e_ij = s_i·h_j / sqrt(C) (Vaswani et al. 2017, eq. 1)."""
+    """e_ij = s_i·h_j / sqrt(H) (Vaswani et al. 2017, eq. 1)."""
 
     def score(self, queries: Tensor, keys: Tensor) -> Tensor:
         return super().score(queries / math.sqrt(queries.size(-1)), keys)

@@ -83,7 +83,7 @@ def attention_weights(energies: Tensor, mask: Tensor | None, *, causal: bool) ->
 
 
 def weighted_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool = False
 ) -> tuple[Tensor, Tensor]:
     """softmax(Q K^T / sqrt(d)) V (eq. 1), and its weights.
 
@@ -94,9 +94,7 @@ def weighted_attention(
     return weights @ value, weights
 
 
-def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, *, causal: bool = False
-) -> Tensor:
+def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, causal: bool = False) -> Tensor:
     """Only the contexts of ``weighted_attention``, by PyTorch's fused operation."""
     if query.requires_grad and query.dtype == torch.bfloat16 and query.device.type == "cpu":
         # there the backward pass of the fused operation is ten times slower than these products (PyTorch 2.13)
@@ -185,7 +183,7 @@ def self_attention(options: schema.Transformer) -> SelfAttention:
 class EncoderDecoderAttention(nn.Module):
     """The multi-head attention of all layers of a decoder to the annotations (section 3.2.3).
 
-    It returns one layer's weights: by default the next to last, whose mean aligns best (Garg et al. 2019, table 2).
+    It returns the mean weights of the heads of the next to last layer, which align best (Garg et al. 2019, table 2).
     """
 
     def __init__(self, options: schema.TransformerAttention, config: schema.Model, encoder: Encoder) -> None:
@@ -194,8 +192,7 @@ class EncoderDecoderAttention(nn.Module):
         assert isinstance(decoder, schema.TransformerDecoder)
         layers, width = range(decoder.layers), decoder.hidden
         self.heads = decoder.heads
-        self.layer = (max(1, len(layers) - 1) if options.layer is None else options.layer) - 1
-        self.head = None if options.head is None else options.head - 1
+        self.layer = max(0, len(layers) - 2)
         self.queries = nn.ModuleList(nn.Linear(width, width) for _ in layers)  # W^Q
         self.keys_values = nn.ModuleList(nn.Linear(annotation, 2 * width) for _ in layers)  # W^K, W^V
         self.outputs = nn.ModuleList(nn.Linear(width, width) for _ in layers)  # W^O
@@ -209,7 +206,7 @@ class EncoderDecoderAttention(nn.Module):
         return replace(memory, keys=keys, values=values)
 
     def read(self, layer: int, queries: Tensor, memory: Memory) -> tuple[Tensor, Tensor | None]:
-        """Attend in one layer: (B, Q, D) -> (B, Q, D), and in the chosen layer the weights (B, Q, S), else None."""
+        """Attend in one layer: (B, Q, D) -> (B, Q, D), and in ``self.layer`` the weights (B, Q, S), else None."""
         assert memory.keys is not None
         assert memory.values is not None
         key, value = memory.keys[:, layer], memory.values[:, layer]
@@ -217,7 +214,7 @@ class EncoderDecoderAttention(nn.Module):
         query, weights = split_heads(self.queries[layer](queries), self.heads), None
         if layer == self.layer:
             contexts, of_heads = weighted_attention(query, key, value, mask)  # weights (B, N, Q, S)
-            weights = of_heads.mean(1) if self.head is None else of_heads[:, self.head]
+            weights = of_heads.mean(1)
         else:
             contexts = fused_attention(query, key, value, mask)
         return self.outputs[layer](joined_heads(contexts)), weights

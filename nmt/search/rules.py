@@ -49,7 +49,7 @@ class Ruled(Searchable[RuledState]):
     """
 
     def __init__(
-        self, model: Searchable[Any], limits: Limits, no_repeat_ngram: int, least: Tensor, once: Once | None = None
+        self, model: Searchable[Any], limits: Limits, no_repeat_ngram: int, least: Tensor, once: Once | None
     ) -> None:
         self.model, self.limits, self.no_repeat_ngram, self.least = model, limits, no_repeat_ngram, least
         self.once = once

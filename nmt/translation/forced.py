@@ -18,7 +18,7 @@ from nmt.search.interface import penalty
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, longest, side_by_side, windows
 
 BATCH_TOKENS = 4096
-"""Default for the most pieces of either side of a batch, padding included; each has as many probabilities as there are
+"""The most pieces of either side of a batch, padding included; each has as many probabilities as there are
 pieces in the vocabulary."""
 WarnOfSide = Callable[[str, int, str], None]
 """Receives a side, ``source`` or ``target``, the number of a pair, from 1, and what is wrong with that side of it."""
@@ -61,7 +61,6 @@ def force(
     device: torch.device,
     *,
     limits: Decoding | None = None,
-    batch_tokens: int = BATCH_TOKENS,
     keep_attention: bool = True,
     warn: WarnOfSide = silent,
 ) -> Iterator[tuple[Pair, ForcedDecoding]]:
@@ -87,7 +86,7 @@ def force(
         sources = [np.array(tokenizers.tagged(ids, limits.to or tokenizers.to), np.int32) for ids in read_ids]
         targets = [np.array(ids, np.int32) for ids in written_ids]
         source_lengths, target_lengths = (np.array([len(ids) for ids in each], np.int32) for each in (sources, targets))
-        plan = plan_by_length(source_lengths, target_lengths, batch_tokens)
+        plan = plan_by_length(source_lengths, target_lengths, BATCH_TOKENS)
         batches = [[(sources[row], targets[row], hidden[row].spans) for row in rows] for rows in plan]
         found: dict[int, ForcedDecoding] = {}
         with side_by_side(device, len(plan)) as each:

@@ -57,8 +57,8 @@ class Translator:
 
     One call at a time: a translator is not for several threads at once.
 
-    The ``searchable``, on ``device``, is a network, its fast twin or an ensemble; its matrix products are computed in
-    ``precision``. ``decoding`` has the options that a call does not change.
+    The ``searchable``, on ``device``, is a network, its fast twin or an ensemble. ``decoding`` has the options that a
+    call does not change.
     """
 
     def __init__(
@@ -66,14 +66,12 @@ class Translator:
         searchable: Searchable[Any],
         tokenizers: Tokenizers,
         device: torch.device,
-        precision: torch.dtype = torch.float32,
         decoding: Decoding | None = None,
     ) -> None:
         self.searchable = searchable
         self.tokenizers = tokenizers
         self.specials = Specials.of(tokenizers)
         self.device = device
-        self.precision = precision
         self.decoding = decoding or Decoding()
         self._unreleased = 0  # lines since freed memory was given back
 
@@ -105,7 +103,7 @@ class Translator:
         members = [fast.search(run.model, precision, run.config.kernels) for run in runs]
         searchable = Ensemble(members) if len(members) > 1 else members[0]
         tokenizers = replace(runs[0].tokenizers, rough=any(run.tokenizers.rough for run in runs))
-        return cls(searchable, tokenizers, device, precision, runs[0].config.decoding)
+        return cls(searchable, tokenizers, device, runs[0].config.decoding)
 
     @property
     def attends(self) -> bool:

@@ -135,8 +135,6 @@ CONTRADICTIONS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (TRANSFORMER[2:], {"model.attention.type": "transformer"}),
     (("model.encoder={type: transformer, hidden: 512}",), {"model.encoder.hidden": "256"}),
     ((*TRANSFORMER[:2], "model.decoder={type: transformer, heads: 3}"), {"model.decoder.heads": "256"}),
-    ((attention("{type: transformer, layer: 7}"), *TRANSFORMER[1:]), {"model.attention.layer": r"layers \(6\)"}),
-    ((attention("{type: transformer, head: 9}"), *TRANSFORMER[1:]), {"model.attention.head": r"heads \(8\)"}),
     # embeddings and vocabularies
     (("model.embeddings.tie=all",), {"model.embeddings.tie": "tokenizer.shared: true"}),
     (("data.glossary={file: terms.tsv}",), {"data.glossary": "needs one vocabulary: tokenizer.shared: true"}),
@@ -181,7 +179,6 @@ def test_contradictions(tmp_path: Path, overrides: tuple[str, ...], reported: di
     "overrides",
     [
         TRANSFORMER,
-        (attention("{type: transformer, layer: 6, head: 8}"), *TRANSFORMER[1:]),
         (TRANSFORMER[0], TRANSFORMER[2]),
         (TRANSFORMER[1],),
         (*TRANSFORMER, "model.embeddings.tie=target"),

@@ -236,22 +236,12 @@ class TransformerAttention(Attention):
     """The Transformer decoder's attention to the source."""
 
     type: Literal["transformer"]
-    layer: Size | None = None
-    """Layer whose weights are the alignments, from 1; null: the next to last (Garg et al. 2019)."""
-    head: Size | None = None
-    """Head whose weights are the alignments, from 1; null: the mean of the heads."""
 
     def contradictions(self, key: str, model: Network) -> Iterator[Problem]:
-        """A layer or head that the decoder lacks, or a decoder of another kind."""
-        decoder = model.decoder
-        if not isinstance(decoder, TransformerDecoder):
+        """A decoder of another kind."""
+        if not isinstance(model.decoder, TransformerDecoder):
             text = f"does not fit {key}.type 'transformer'; use decoder: {{type: transformer}}"
             yield Problem("model.decoder.type", f"{text}, or an attention of another type")
-            return
-        for name, count in (("layer", decoder.layers), ("head", decoder.heads)):
-            if (getattr(self, name) or 0) > count:
-                text = f"must be up to model.decoder.{name}s ({count}), or null"
-                yield Problem(f"{key}.{name}", f"there is no {name} {getattr(self, name)}; {text}")
 
 
 @ATTENTIONS.register

@@ -111,7 +111,7 @@ class _Sequence(torch.autograd.Function):
 
 
 def cell_sequence(
-    cell: Walked, gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor, padding: Tensor | None = None
+    cell: Walked, gates: Tensor, initial: Tensor, weight: Tensor, bias: Tensor, padding: Tensor | None
 ) -> Tensor:
     """Run a cell in D directions side by side over T steps -> outputs s_t or h_t, (T, D, H, B).
 

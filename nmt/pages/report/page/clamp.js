@@ -27,13 +27,12 @@ export function weightsView(go) {
     held.cell = "";
     setRows(() => null);
   });
-  const none = element("p", { class: "hint" }, "This system has no attention: every step sees the same vector.");
   const picture = figure(
     "Choose a cell and give it a weight: the others of its row share the rest. What follows is translated again.",
     heat.node,
     element("div", { class: "clamp" }, description, weight.node, even, release),
   );
-  const node = element("div", {}, picture, none);
+  const node = element("div", {}, picture);
 
   /** Change the rows of the step; null: let the network have its own. @param {(row: number[], k: number) => number[] | null} change */
   function setRows(
@@ -75,7 +74,6 @@ export function weightsView(go) {
     /** Say what the chosen cell is. @param {Model} next @param {string | undefined} cell */
     show(next, cell) {
       model = next;
-      none.hidden = Boolean(next.weights);
       picture.hidden = !next.weights;
       if (!next.weights) return;
       const row = next.weights[next.step];

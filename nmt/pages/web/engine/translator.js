@@ -2,7 +2,7 @@
 
 import { Network } from "./network.js";
 import { Tokenizer } from "./pieces.js";
-import { likeliest, path, score, search } from "./search.js";
+import { likeliest, path, search } from "./search.js";
 import { readSafetensors } from "./weights.js";
 
 /**
@@ -29,7 +29,6 @@ import { readSafetensors } from "./weights.js";
  *
  * @typedef {object} Options
  * @property {number} [beam] hypotheses kept at each step; 1: greedy search
- * @property {number} [lengthPenalty]
  * @property {string[]} [prefix] pieces that the translation begins with
  * @property {(step: number) => ArrayLike<number> | undefined} [weights] attention weights to use at a step, from 0;
  *   undefined: the network's own
@@ -45,7 +44,6 @@ import { readSafetensors } from "./weights.js";
  *   the pieces before it; as many as were asked for
  * @property {number[]} probabilities of each target piece, given those before it
  * @property {number} logProb natural logarithm of the probability of all pieces
- * @property {number} score the same, divided by the length penalty
  * @property {boolean} cut whether the end of the source was left out
  *
  * @typedef {(name: string) => Promise<ArrayBuffer>} Read
@@ -118,14 +116,13 @@ export class Translator {
    */
   translate(text, options = {}) {
     const { decoding } = this.config;
-    const { beam = decoding.beam_size, lengthPenalty = decoding.length_penalty } = options;
-    const { prefix = [], candidates = 0, weights, watch } = options;
+    const { beam = decoding.beam_size, prefix = [], candidates = 0, weights, watch } = options;
     if (!Number.isInteger(beam) || beam < 1 || beam > decoding.largest_beam)
       throw new RangeError(`beam: ${beam}; must be a whole number from 1 to ${decoding.largest_beam}`);
     const { ids, cut } = this.read(text);
     if (!ids.length) {
       const none = { text: "", pieces: [], sourcePieces: [], candidates: [], probabilities: [] };
-      return { ...none, attention: null, logProb: 0, score: 0, cut };
+      return { ...none, attention: null, logProb: 0, cut };
     }
     const { pieces } = this.target;
     // from the order of the text to that of the network, the end symbol last, and back: the order undoes itself
@@ -157,6 +154,7 @@ export class Translator {
     const forced = prefix.map((piece) =>
       piece === pieces[limits.eos] ? limits.eos : (this.target.ids.get(piece) ?? this.target.unknown),
     );
+    const lengthPenalty = decoding.length_penalty;
     const found = search(step, start, limits, { beam, lengthPenalty, watch, prefix: forced });
     const steps = path(found);
     const tokens = steps.map(({ token }) => token);
@@ -168,7 +166,6 @@ export class Translator {
       candidates: steps.map(({ likely = [] }) => likely),
       probabilities: steps.map(({ logProb, parent }) => Math.exp(logProb - (parent?.logProb ?? 0))),
       logProb: found.logProb,
-      score: score(found, lengthPenalty),
       cut,
     };
   }

@@ -198,8 +198,8 @@ function candidatesOf(model, place) {
       "li",
       { class: chosen ? "chosen" : null },
       branch && !chosen ? element("button", { type: "button", on: { click } }, text) : text,
-      element("span", { class: "bar", "aria-hidden": "true", css: { "--w": probability ?? 0 } }),
-      element("span", { class: "count" }, probability === undefined ? "–" : probability.toFixed(3)),
+      element("span", { class: "bar", "aria-hidden": "true", css: { "--w": probability } }),
+      element("span", { class: "count" }, probability.toFixed(3)),
       chosen ? element("span", { class: "tag" }, "chosen") : null,
     );
   });

@@ -27,15 +27,13 @@ export function translationView(choose) {
   });
   const legend = element("p", { class: "note" });
   const picture = figure("Heat map: rows are the output, columns the source", heat.node, legend);
-  const none = element("p", { class: "hint" }, "This system has no attention, so there is no heat map.");
   return {
-    nodes: [steps.node, none, picture],
+    nodes: [steps.node, picture],
     /** Draw a translation; a note follows the legend. @param {Model} next @param {string} [note] */
     draw(next, note = "") {
       model = next;
       steps.draw(model);
       picture.hidden = !model.weights;
-      none.hidden = Boolean(model.weights);
       legend.textContent = `${legendOf(model)}${note}`;
       if (model.weights) {
         heat.draw(model, picture.clientWidth);
