@@ -95,27 +95,15 @@ def test_heat_map_by_keyboard(page: Page, path: Path) -> None:
     assert len(page.all("table.heat [tabindex='0']")) == 1
 
 
-def test_search_for_a_sentence(page: Page, path: Path) -> None:
+def test_choose_a_sentence(page: Page, path: Path) -> None:
     page.open(path, f"#attention=100&system={LUONG}")
-    wanted = sentence(70)
-    box = page.find("input[role=combobox]")
-    box.send_keys(" ".join(wanted.source.split()[1:4]).upper())
-    found = [each.id for each in REPORT.sentences if " ".join(wanted.source.split()[1:4]) in each.source]
-    assert [int(text) for text in page.texts("#matches .count")] == found
-    assert box.get_attribute("aria-expanded") == "true"
-    box.send_keys(Keys.ARROW_DOWN)
-    assert page.attributes("#matches [aria-selected=true]", "id") == [box.get_attribute("aria-activedescendant")]
-    box.send_keys(Keys.ENTER)
+    page.choose("Sentence", f"70: {sentence(70).source}")
     assert state(page)["attention"] == "70"
     assert page.text("section[data-panel=attention] h3").startswith("Sentence 70")
-    box.send_keys("no such words")
-    assert page.texts("#matches li") == ["No sentence has these words."]
-    box.send_keys(Keys.ESCAPE)
-    assert not page.find("#matches").is_displayed()
     page.driver.back()
     title = "document.querySelector('section[data-panel=attention] h3').textContent"
     page.until(f"return {title}.startsWith('Sentence 100')")
-    page.find(".picker button:last-of-type").click()
+    page.find("section[data-panel=attention] .controls > button:last-of-type").click()
     assert state(page)["attention"] == "110"
 
 

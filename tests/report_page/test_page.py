@@ -136,7 +136,7 @@ def test_the_explorer_by_the_tab_key(page: Page, path: Path) -> None:
             break
         assert name, (tag, kind)
         stops.append(kind or tag)
-    explorer = ["combobox", "button", "button", "select-one", "radio", "range", "option", "button", "button"]
+    explorer = ["select-one", "button", "button", "select-one", "radio", "range", "option", "button", "button"]
     assert stops == [*explorer, "gridcell", *["a"] * len(REPORT.systems), "summary"]
     names = "return [...document.querySelectorAll(arguments[0])].map((node) => node.labels[0].textContent)"
     assert page.js(names, "section[data-panel=attention] input[type=range]") == ["Temperature 1 (as trained)"]

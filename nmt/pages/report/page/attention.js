@@ -1,10 +1,9 @@
 // The explorer: one sentence under one system, its attention as heat map and links, and its output step by step.
 
-import { decimal, dropDown, element, plainText, refill, slider, unitSwitch } from "../../web/parts/dom.js";
+import { decimal, dropDown, element, plainText, refill, setDisabled, slider, unitSwitch } from "../../web/parts/dom.js";
 import { modelOf, stepIn } from "../../web/parts/model.js";
 import { commonPlaces, marked, unitsOf, wordText } from "../../web/parts/numbers.js";
 import { translationView } from "../../web/parts/view.js";
-import { sentencePicker } from "./picker.js";
 import { explorerLink, failureTags, translationRow } from "./rows.js";
 import { choice, formatState, numberIn } from "./state.js";
 
@@ -19,8 +18,19 @@ export function attentionPanel(report, go) {
   const names = report.systems.map(({ name }) => name);
   const hasGold = report.sentences.some(({ systems }) => systems[names[0]].gold.length);
   const isLive = Object.values(report.engines).some((each) => typeof each !== "string");
+  const choose = (/** @type {string} */ id) => go({ attention: id, step: "" });
+  const beside = (/** @type {number} */ offset) => report.sentences[report.sentences.indexOf(model.sentence) + offset];
+  const stepBy = (/** @type {number} */ offset, /** @type {string} */ label) => {
+    const click = () => beside(offset) && choose(String(beside(offset).id));
+    return element("button", { type: "button", on: { click } }, label);
+  };
+  const [previous, next] = [stepBy(-1, "Previous"), stepBy(1, "Next")];
   const controls = {
-    picker: sentencePicker(report.sentences, (id) => go({ attention: String(id), step: "" }), report.langs.source),
+    sentence: dropDown(
+      "Sentence",
+      report.sentences.map(({ id, source }) => [String(id), `${id}: ${source}`]),
+      choose,
+    ),
     system: dropDown("System", names, (system) => go({ system, step: "" })),
     view: dropDown("Layer and head", [], (view) => go({ view })),
     unit: unitSwitch((unit) => go({ unit, step: String(stepIn(model, unit) + 1) })),
@@ -35,10 +45,12 @@ export function attentionPanel(report, go) {
   const translations = element("div", {});
   const note = "Underlined words differ from the reference; in the reference, those that the chosen system lacks.";
   const body = [
-    controls.picker.node,
     element(
       "div",
       { class: "controls" },
+      controls.sentence.node,
+      previous,
+      next,
       [controls.system, controls.view, controls.unit, controls.sharpness].map(({ node }) => node),
     ),
     heading,
@@ -63,7 +75,9 @@ export function attentionPanel(report, go) {
 
   function drawAll() {
     const { sentence, system, views } = model;
-    controls.picker.set(sentence);
+    controls.sentence.set(String(sentence.id));
+    setDisabled(previous, !beside(-1));
+    setDisabled(next, !beside(1));
     controls.system.set(system);
     controls.view.set(model.view, views);
     controls.view.node.hidden = views.length < 2;
