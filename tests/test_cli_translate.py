@@ -197,7 +197,7 @@ def test_a_paragraph_is_translated_sentence_by_sentence(translate: Translate, tm
         (["--paragraphs", "--n-best", "2"], "--n-best: cannot be combined with --paragraphs; leave one out"),
         (["--paragraphs", "--confidence"], "--confidence: cannot be combined with --paragraphs; leave one out"),
         (["--sampling-temperature", "1", "--confidence"], "--confidence: cannot be combined with --sampling-temp"),
-        (["--sampling-temperature", "0"], "sampling temperature: 0.0 must be above 0"),
+        (["--sampling-temperature", "0"], "argument --sampling-temperature: found '0'; must be greater than 0"),
         (["--glossary", "missing.tsv"], "missing.tsv: no such file (tried {folder}/missing.tsv)"),
         (["--input", "missing.txt"], "missing.txt: no such file (tried {folder}/missing.txt)"),
         (["--output", "missing/out.txt"], "missing/out.txt: cannot be written: No such file or directory; make"),

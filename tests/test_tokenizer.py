@@ -162,7 +162,8 @@ def test_a_model_that_cannot_be_used_is_named(bpe: Tokenizers, tmp_path: Path) -
     path.write_bytes(bpe.source.model)
     whole = path.read_bytes()
     damaged = "not a SentencePiece model, or a damaged one"
-    problems = {given_model(): "the model has no special piece for pad", b"{}": damaged, b"": damaged}
+    problems = {b"{}": damaged, b"": damaged}
+    problems[given_model()] = "special pieces: found none, <unk>, <s>, </s>; must be <pad>"
     problems[given_model(pad_id=3, eos_piece="<eos>")] = "special pieces: found <pad>, <unk>, <s>, <eos>; must be <pad>"
     problems |= {whole[:kept]: "" for kept in (1, len(whole) // 2, len(whole) - 1)}
     path.unlink()

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import repeat, tee
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nmt.cli.command import Command
@@ -84,9 +83,11 @@ def score(
 
     place = resolve_device(device)
 
-    def decode(path: str, pairs: Iterator[Pair], warn: "WarnOfSide") -> "Iterator[tuple[Pair, ForcedDecoding]]":
-        run, keep = load_run(Path(path), place), alignments is not None
-        limits = SearchOptions.from_config(run.config.decoding, to=to if path == model else None)
+    def decode(
+        path: str, pairs: Iterator[Pair], warn: "WarnOfSide", to: str | None = None
+    ) -> "Iterator[tuple[Pair, ForcedDecoding]]":
+        run, keep = load_run(path, place), alignments is not None
+        limits = SearchOptions.from_config(run.config.decoding, to=to)
         return force(run.network, run.tokenizers, pairs, place, limits=limits, keep_attention=keep, warn=warn)
 
     pairs = aligned_pairs(source, target, n_best)
@@ -95,7 +96,7 @@ def score(
         pairs, again = tee(pairs)  # both are read in the same windows
         swapped = (Pair(pair.target, pair.source) for pair in again)
         reverse = (forced for _, forced in decode(reverse_model, swapped, warn_reverse))
-    scored = decode(model, pairs, warn)
+    scored = decode(model, pairs, warn, to)
     if output is not None or not sys.stdout.isatty():
         scored = counted(scored, target, count_lines(target), "lines")
     with ExitStack() as stack:

@@ -18,7 +18,7 @@ from nmt.cli.files import Output, count_lines, open_outputs, require_attention, 
 from nmt.cli.options import Device, InputFile, OutputFile, Precision, RunPath, Value
 from nmt.cli.terminal import say
 from nmt.config import load_run_config
-from nmt.config.schema import Count, Data, Size, Width
+from nmt.config.schema import Count, Data, Positive, Size, Width
 from nmt.data.corpus import file_sha256, read_lines, read_terms
 from nmt.data.glossary import Glossary
 from nmt.data.protection import Protection
@@ -51,9 +51,9 @@ def translate(
     glossary: InputFile | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
-    sampling_temperature: Annotated[float, Field(ge=0)] | None = None,
+    sampling_temperature: Positive | None = None,
     top_k: Width | None = None,
-    top_p: Annotated[float, Field(ge=0, le=1)] | None = None,
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None,
     seed: Count | None = None,
     **decoding: Any,  # an option for each key of the section decoding
 ) -> None:

@@ -66,12 +66,10 @@ class Tokenizer:
         self.eos_id: int = processor.eos_id()
         self.unk_id: int = processor.unk_id()
         self.sha256 = hashlib.sha256(model).hexdigest()
-        missing = [kind for kind in ("pad", "bos", "eos", "unk") if getattr(self, f"{kind}_id") < 0]
-        remedy = "learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
-        if missing:
-            raise DataError(f"{name}: the model has no special piece for {', '.join(missing)}; {remedy}")
-        found = tuple(self._names[each] for each in (self.pad_id, self.unk_id, self.bos_id, self.eos_id))
+        special = self.pad_id, self.unk_id, self.bos_id, self.eos_id
+        found = tuple(self._names[each] if each >= 0 else "none" for each in special)
         if found != SPECIAL:
+            remedy = "learn it with: spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3"
             raise DataError(f"{name}: special pieces: found {', '.join(found)}; must be {', '.join(SPECIAL)}; {remedy}")
 
     @classmethod
@@ -236,7 +234,7 @@ class Tokenizers:
 
     @classmethod
     def of_files(cls, source_path: str | Path, target_path: str | Path) -> Self:
-        """Read the models of both sides. Raises DataError as :meth:`Tokenizer.load` does."""
+        """Read the models of both sides. Raises DataError or FileError as :meth:`Tokenizer.load` does."""
         source, target = Tokenizer.load(source_path), Tokenizer.load(target_path)
         return cls(source, source if source.sha256 == target.sha256 else target)
 

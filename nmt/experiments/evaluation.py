@@ -105,7 +105,7 @@ class Systems:
         for other, entry in combinations(self.entries, 2):
             if other.name != entry.name or other.config is None or entry.config is None:
                 continue
-            changes = changes_to({"config": other.config.model_dump(mode="json")}, entry.config)
+            changes = changes_to(other.config.model_dump(mode="json"), entry.config)
             keys = [each.key for each in changes if not is_one_of(each.key, (*WITHOUT_EFFECT, *LENGTH, "precision"))]
             if keys != ["seed"]:
                 found = f"{other.system} and {entry.system} differ in {', '.join(keys) or 'nothing'}"
@@ -193,7 +193,7 @@ def described(run: Path, config: Config, changes: Mapping[str, Any]) -> dict[str
 
 
 def score_alignment(
-    run: str | os.PathLike[str], gold: GoldPairs, device: str = "auto", changes: Mapping[str, Any] | None = None
+    run: str | Path, gold: GoldPairs, device: str = "auto", changes: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
     """Score the attention of a run, forced to read the references, as word alignment; None without attention.
     ``changes`` are options of the search that differ from the run's."""
@@ -203,7 +203,7 @@ def score_alignment(
     from nmt.translation.searching import SearchOptions  # noqa: PLC0415
 
     place = resolve_device(device)
-    loaded = load_run(Path(run), place)
+    loaded = load_run(run, place)
     if not loaded.model.attends:
         return None
     limits = SearchOptions.from_config(loaded.config.decoding, **(changes or {}))

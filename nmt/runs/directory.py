@@ -208,9 +208,9 @@ class Change:
         return f"after update {self.update:,}: {self.key} changed from {as_yaml(self.old)} to {as_yaml(self.new)}"
 
 
-def changes_to(manifest: Mapping[str, Any], config: Config, update: int = 0) -> list[Change]:
-    """Return the changes, after an ``update``, from the configuration in a manifest to another; without ``output``."""
-    before, now = flat(manifest["config"]), flat(config.model_dump(mode="json"))
+def changes_to(before: Mapping[str, Any], config: Config, update: int = 0) -> list[Change]:
+    """Return the changes, after an ``update``, from a configuration ``before`` to another; without ``output``."""
+    before, now = flat(before), flat(config.model_dump(mode="json"))
     return [
         Change(update, key, before.get(key), now.get(key))
         for key in sorted(before.keys() | now.keys())
@@ -218,9 +218,9 @@ def changes_to(manifest: Mapping[str, Any], config: Config, update: int = 0) -> 
     ]
 
 
-def differences(manifest: Mapping[str, Any], config: Config, allowed: Iterable[str]) -> list[str]:
-    """Say in which keys, except those that are ``allowed``, a configuration differs from that in a manifest."""
-    changed = {change.key: change for change in changes_to(manifest, config)}
+def differences(before: Mapping[str, Any], config: Config, allowed: Iterable[str]) -> list[str]:
+    """Say in which keys, except those that are ``allowed``, a configuration differs from that ``before``."""
+    changed = {change.key: change for change in changes_to(before, config)}
     # a section of another type has other keys
     others = [key.removesuffix("type") for key in changed if key.endswith(".type")]
     return [
@@ -237,7 +237,7 @@ def refuse_other_config(
     """Raise ConfigError that lists in which keys, but those ``allowed``, a configuration differs from that of a run."""
     if config.training.validation.metric == "aer":  # its links choose the best checkpoint
         allowed = {*allowed} - {"evaluation.gold"}
-    if changed := differences(read_manifest(run), config, allowed):
+    if changed := differences(read_manifest(run)["config"], config, allowed):
         raise ConfigError(
             *changed,
             f"{run.path}: a run resumes with the configuration it started with, but for learning rate, schedule, "
@@ -252,10 +252,10 @@ def refuse_other_parts(config: Config) -> None:
     if (path := config.training.start_from) is None:
         return
     with of_key("training.start_from"):
-        before = {"config": load_run_config(path).model_dump(mode="json")}
+        before = load_run_config(path).model_dump(mode="json")
     changed = [each for each in differences(before, config, OWN) if each.startswith(TAKEN_OVER)]
     for key, lost in (("glossary", "terms"), ("rough", "text in capitals")):
-        if before["config"]["data"][key] and getattr(config.data, key) is None:
+        if before["data"][key] and getattr(config.data, key) is None:
             changed.append(f"data.{key} was set and is now null; without it, training unlearns {lost}")
     if changed:
         taken = "takes over the tokenizer and the network, but for attention and dropout"

@@ -22,7 +22,6 @@ from nmt.runs.directory import RunDirectory
 class LoadedRun:
     """A trained run, ready to translate."""
 
-    directory: RunDirectory
     config: Config
     tokenizers: Tokenizers
     model: Seq2Seq
@@ -56,7 +55,7 @@ def load_run(path: str | Path, device: torch.device, checkpoint: str = "best") -
     wrong = [name for name, tensor in unshared(model.state_dict()).items() if not tensor.sum().isfinite()]
     if wrong:
         raise FileError(*(f"{where}: tensor {name} holds values that are not finite" for name in wrong))
-    return LoadedRun(run, config, tokenizers, model.to(device).eval())
+    return LoadedRun(config, tokenizers, model.to(device).eval())
 
 
 def _refuse_other_size(run: RunDirectory, checkpoint: str, config: Config, sizes: tuple[int, int]) -> None:
@@ -80,7 +79,7 @@ def start(model: Seq2Seq, path: str, tags: Collection[str], say: Say) -> dict[st
     """
     with of_key("training.start_from"):
         other = load_run(path, torch.device("cpu"))
-    file = other.directory.folder("best") / "model.safetensors"
+    file = RunDirectory(path).folder("best") / "model.safetensors"
     found, own = unshared(other.model.state_dict()), unshared(model.state_dict())
     both = {name: found[name] for name in own if name in found}
     if unlike := [name for name, tensor in both.items() if tensor.shape != own[name].shape]:

@@ -205,7 +205,7 @@ def reopen_run(
     if not finished:
         for path in (run.metrics, run.samples):  # later lines, and results that are made again
             cut_metrics(path, {"train": progress.update, "validation": progress.validated})
-    new = directory.changes_to(before, config, progress.update)
+    new = directory.changes_to(before["config"], config, progress.update)
     for change in new:
         say(str(change))
     changes = before["changes"] + [asdict(each) for each in new]
@@ -253,7 +253,7 @@ def is_finished(run: RunDirectory, config: Config, progress: Progress) -> bool:
     Raises FileError for a manifest that cannot be read."""
     if not progress.finished(config.training) or not run.has("best"):
         return False
-    changes = directory.changes_to(directory.read_manifest(run), config)
+    changes = directory.changes_to(directory.read_manifest(run)["config"], config)
     if any(directory.is_one_of(change.key, ("decoding", "evaluation")) for change in changes):
         return False
     last = {record.get("split"): record.get("step") for record in read_metrics(run.metrics)}

@@ -93,7 +93,7 @@ class Translator:
             raise ConfigError("no run to load; name one run or more")
         where = resolve_device(device)
         products = precision_of(precision, where)
-        loaded = [load_run(Path(run), where) for run in paths]
+        loaded = [load_run(run, where) for run in paths]
         ConfigError.raise_if_any(_strangers(paths, loaded))
         return cls.of(loaded, where, products)
 
