@@ -240,7 +240,7 @@ def test_no_attention_no_alignments(translate: Translate, run_without_attention:
 # --- pictures of the attention ----------------------------------------------------------------------------------------
 
 
-def test_attention_plot_draws_each_line_by_its_number(translate: Translate, tmp_path: Path) -> None:
+def test_pictures_draw_each_line_by_its_number(translate: Translate, tmp_path: Path) -> None:
     folder, other = tmp_path / "new" / "pictures", tmp_path / "attention"
     plain = translate(f"{LINES[0]}\n\n{LINES[1]}\n")
     options = ("--pictures", str(folder), "--attention", str(other), "--n-best", "2")
@@ -252,7 +252,7 @@ def test_attention_plot_draws_each_line_by_its_number(translate: Translate, tmp_
     assert len(other.read_text("utf-8").splitlines()) == 6
 
 
-def test_attention_plot_is_bounded(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_bounded(translate: Translate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nmt.cli.translate.MOST_PICTURES", 2)
     text = tmp_path / "text"
     text.write_text("ab\n" * 5)

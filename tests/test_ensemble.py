@@ -96,10 +96,8 @@ def test_runs_with_other_tokenizers_are_refused(tmp_path: Path) -> None:
     learned = LearnedTokenizer(type="bpe", vocabulary=90)
     (runs[1] / "tokenizer/target.model").write_bytes(learn(learned, [Pair(line, line) for line in LINES]).target.model)
     (runs[1] / "manifest.json").write_text("{}")
-    [said] = problems_of(ConfigError, Translator.load, runs, "cpu")
+    [said] = problems_of(ConfigError, Translator.load, [runs[0], runs[2], runs[1]], "cpu")
     assert said.startswith(f"{runs[1]}: its target tokenizer (") and f"is not that of {runs[0]} (" in said
-    with pytest.raises(ConfigError):
-        Translator.load([runs[0], runs[2], runs[1]], "cpu")
 
 
 @pytest.mark.parametrize(

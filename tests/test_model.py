@@ -1,4 +1,4 @@
-"""The network: padding, teacher forcing against stepping, an independent GRU, gradients, state as a value."""
+"""The network: padding, teacher forcing against stepping, the papers' equations, state as a value, first weights."""
 
 from typing import Any
 

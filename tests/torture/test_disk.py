@@ -23,7 +23,7 @@ from nmt.cli.length_curve import main as nmt_length_curve
 from nmt.cli.prepare import main as nmt_prepare
 from nmt.cli.translate import main as nmt_translate
 from tests.comparison import snapshot
-from tests.torture.training import Training, start, wait_for
+from tests.torture.training import Training, start
 
 pytestmark = pytest.mark.slow(seconds=5)
 OPERATIONS = {
@@ -193,14 +193,3 @@ def test_writing_with_a_limit_on_the_size_of_files(
     assert code == 2 and "out/" in err, err
     contents = {name.removesuffix(".partial"): part[name] for name in part if not name.endswith(".partial.json")}
     assert all(complete[name].startswith(content) for name, content in contents.items())
-
-
-def test_the_run_directory_is_renamed_and_renamed_back(training: Training, generator: random.Random) -> None:
-    process = training.start()
-    assert wait_for(process, f"update {2 * generator.randint(1, 20)}/")
-    away = training.run.rename(f"{training.run}-away")
-    _, err = process.communicate()
-    assert process.returncode == 2 and str(training.run) in err, err
-    shutil.rmtree(training.run, ignore_errors=True)
-    away.rename(training.run)
-    training.recovers(err)
