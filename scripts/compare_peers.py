@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sentencepiece
 
@@ -58,6 +58,9 @@ class Translated:
     """The commit of this toolkit, and the date."""
 
 
+Result = TypeVar("Result", Trained, Translated)
+
+
 def compare_peers(
     *,
     folder: str = "runs/peers",
@@ -98,6 +101,12 @@ def compare_peers(
 
 
 main = Command(compare_peers, "compare_peers.py")
+
+
+def said(name: str, result: Result) -> Result:
+    """Say a result, and return it."""
+    say(f"{name}: {result}")
+    return result
 
 
 def now() -> str:
@@ -152,18 +161,17 @@ def train(toolkit: Toolkit, work: Path, updates: int, seed: int, limit: float) -
     """
     kept, log = work / f"training-{updates}-updates.json", work / "training.log"
     if kept.exists():
-        return Trained(**read_json(kept))
+        return said(work.name, Trained(**read_json(kept)))
     say(f"{work.name}: training")
     for stale in (*work.glob("training-*.json"), *work.glob("translation-*.json")):  # of an earlier network
         stale.unlink()
     finished = run(toolkit.training(work, updates, seed, THREADS), work, log, THREADS, limit)
-    rates = toolkit.rates(log.read_text("utf-8"))[1:]
+    rates = toolkit.rates(log.read_text("utf-8", "replace"))[1:]
     if not rates:
         raise DataError(f"{log}: {work.name} printed fewer than two rates")
     trained = Trained(statistics.median(rates), finished.seconds, finished.peak_mb, finished.stopped, now())
     write_json(kept, asdict(trained))
-    say(f"{work.name}: {trained.tokens_per_second:,.0f} target tokens/s")
-    return trained
+    return said(work.name, trained)
 
 
 def translate(toolkit: Toolkit, work: Path, task: Path, beam: int) -> Translated:
@@ -174,7 +182,7 @@ def translate(toolkit: Toolkit, work: Path, task: Path, beam: int) -> Translated
     """
     kept, log = work / f"translation-{beam}.json", work / f"translation-{beam}.log"
     if kept.exists():
-        return Translated(**read_json(kept))
+        return said(work.name, Translated(**read_json(kept)))
     say(f"{work.name}: translating, beam {beam}")
     source, reference = (task / f"test2016.{language}" for language in GERMAN_ENGLISH)
     lines, references = list(read_lines(source)), list(read_lines(reference))
@@ -190,8 +198,7 @@ def translate(toolkit: Toolkit, work: Path, task: Path, beam: int) -> Translated
     score = bleu(Evidence(hypotheses[: len(references)], references, "13a")).value
     translated = Translated(beam, rate, one.seconds, score, every.peak_mb, now())
     write_json(kept, asdict(translated))
-    say(f"{work.name}: {rate:.1f} sentences/s, {score:.2f} BLEU")
-    return translated
+    return said(work.name, translated)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ RENAMED = 4
 LINES = 1000
 """Sentences of each measurement."""
 SEED = 7
-"""Of the sentences; that of the corpus differs."""
+"""Seed of the sentences; the corpus has another."""
 
 # --- spans ------------------------------------------------------------------------------------------------------------
 

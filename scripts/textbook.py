@@ -189,7 +189,7 @@ def all_claims() -> list[Measured]:
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
             none = {"updates": own.get("training.updates", updates), "scores": (), "sentence_error": 0.0}
             measured = stored(name)
-            if measured.get("compared") != [*claim.compared]:  # not measured, or with other systems
+            if not measured.items() >= claim.model_dump(mode="json", exclude=WORDING).items():  # not yet, or otherwise
                 measured = none
             scores = measured["scores"], measured["sentence_error"], measured.get("unpenalized", ())
             found.append(Measured(name, claim, measured["updates"], *scores))

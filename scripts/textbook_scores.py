@@ -260,9 +260,9 @@ def beginnings(plan: Plan, run: Run, changes: Changes) -> Floats:
 
 
 def beginnings_twice(plan: Plan, run: Run, changes: Changes) -> Floats:
-    """As :func:`beginnings`, of the translation beside teacher forcing."""
-    forced: Changes = {TEACHER_FORCING: 1}
-    return np.hstack([beginnings(plan, run, each) for each in (changes, forced)])
+    """As :func:`beginnings`, of greedy search beside teacher forcing."""
+    greedy, forced = changes | {"beam_size": 1}, changes | {TEACHER_FORCING: 1}
+    return np.hstack([beginnings(plan, run, each) for each in (greedy, forced)])
 
 
 def batches(plan: Plan, loaded: LoadedRun) -> Iterator[Batch]:

@@ -80,18 +80,20 @@ def test_search_finds_what_it_finds_on_the_cpu(attention: dict[str, object], bea
 
 
 @pytest.mark.parametrize("variant", sorted(RECORDED))
-@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.03)])
+@pytest.mark.parametrize(
+    ("precision", "tolerance", "smoothing"), [(torch.float32, 1e-4, 0.0), (torch.bfloat16, 0.03, 0.1)]
+)
 @pytest.mark.parametrize("most", [1, 128])
 def test_graphs_give_the_eager_gradients(
-    variant: str, precision: torch.dtype, tolerance: float, most: int, monkeypatch: pytest.MonkeyPatch
+    variant: str, precision: torch.dtype, tolerance: float, smoothing: float, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two shapes in turns, so that each is computed, recorded and replayed, and two batches an update; in between, the
     model is looked at. All losses are kept, with autograd's nodes: those of a real training die late, by chance."""
     monkeypatch.setattr("nmt.training.gradients.MOST_GRAPHS", most)
     torch.manual_seed(1)
     model = build_model(model_config(variant), SOURCE, TARGET).to(GPU)
-    eager = EagerGradients(deepcopy(model), TeacherForcing(0.1), Machine(GPU, precision))
-    graphs = GraphedGradients(EagerGradients(model, TeacherForcing(0.1), Machine(GPU, precision)), SPECIALS)
+    eager = EagerGradients(deepcopy(model), TeacherForcing(smoothing), Machine(GPU, precision))
+    graphs = GraphedGradients(EagerGradients(model, TeacherForcing(smoothing), Machine(GPU, precision)), SPECIALS)
     kept, loss = list[Loss](), graphs.eager.loss
 
     def keep(batch: Batch, updates_before: int = 0) -> Loss:

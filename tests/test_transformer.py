@@ -213,6 +213,17 @@ def test_each_head_is_a_distribution_over_real_positions(name: str) -> None:
     assert not torch.allclose(first, second)
 
 
+@torch.inference_mode()
+def test_heads_are_those_of_their_layer() -> None:
+    model: Any = small_model("transformer")
+    memory = model.encode(SOURCES, LENGTHS)
+    found = heads_of(model, memory)
+    for layer in range(3):
+        model.decoder.attention.layer = layer
+        _, mean = model.unroll(TARGETS, memory)
+        torch.testing.assert_close((found[layer + 1, 1] + found[layer + 1, 2]) / 2, mean, rtol=1e-7, atol=0)
+
+
 @pytest.mark.parametrize("name", ["none", "bahdanau"])
 def test_one_head_has_no_views_of_heads(name: str) -> None:
     model = small_model(name)

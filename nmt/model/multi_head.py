@@ -183,7 +183,8 @@ def self_attention(options: schema.Transformer) -> SelfAttention:
 class EncoderDecoderAttention(nn.Module):
     """The multi-head attention of all layers of a decoder to the annotations (section 3.2.3).
 
-    It returns the mean weights of the heads of the next to last layer, which align best (Garg et al. 2019, table 2).
+    It returns the weights of the next to last layer, or the only one, averaged over heads: they align best (Garg et al.
+    2019, table 2).
     """
 
     def __init__(self, options: schema.TransformerAttention, config: schema.Model, encoder: Encoder) -> None:

@@ -18,8 +18,8 @@ from nmt.search.interface import penalty
 from nmt.translation.searching import FIRST_WINDOW, WINDOW, longest, side_by_side, windows
 
 BATCH_TOKENS = 4096
-"""The most pieces of either side of a batch, padding included; each has as many probabilities as there are
-pieces in the vocabulary."""
+"""The most pieces of either side of a batch, padding included; each has as many probabilities as there are pieces in
+the vocabulary."""
 WarnOfSide = Callable[[str, int, str], None]
 """Receives a side, ``source`` or ``target``, the number of a pair, from 1, and what is wrong with that side of it."""
 

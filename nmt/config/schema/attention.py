@@ -233,7 +233,7 @@ class LuongAttention(ScoredAttention):
 
 @ATTENTIONS.register
 class TransformerAttention(Attention):
-    """The Transformer decoder's attention to the source."""
+    """The Transformer decoder's; alignments are the mean of the heads of the next to last layer (Garg et al. 2019)."""
 
     type: Literal["transformer"]
 
