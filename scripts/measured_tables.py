@@ -38,8 +38,6 @@ def browser() -> str:
     for row in measured("web")["rows"]:
         systems.setdefault(row["system"], {})[row["beam"]] = row
     for system, rows in systems.items():
-        if system == "toolkit, in batches":
-            continue  # the engine translates one at a time
         cells = [", ".join(_cell(rows, beam, form) for beam in (1, 5)) for form in columns]
         size = _cell(rows, 1, "{weights, MB:.2f}")
         lines.append([cell.replace("–, –", "–") for cell in (system, size, *cells)])
