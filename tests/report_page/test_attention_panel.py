@@ -103,7 +103,7 @@ def test_choose_a_sentence(page: Page, path: Path) -> None:
     page.driver.back()
     title = "document.querySelector('section[data-panel=attention] h3').textContent"
     page.until(f"return {title}.startsWith('Sentence 100')")
-    page.find("section[data-panel=attention] .controls > button:last-of-type").click()
+    page.find("section[data-panel=attention] .stepper button:last-of-type").click()
     assert state(page)["attention"] == "110"
 
 

@@ -48,9 +48,7 @@ export function attentionPanel(report, go) {
     element(
       "div",
       { class: "controls" },
-      controls.sentence.node,
-      previous,
-      next,
+      element("div", { class: "stepper" }, controls.sentence.node, previous, next),
       [controls.system, controls.view, controls.unit, controls.sharpness].map(({ node }) => node),
     ),
     heading,
