@@ -68,6 +68,11 @@ class Claim(Section):
     decoding: tuple[Changes, Changes] = ({}, {})
     """What differs from the decoding of the configuration, for each of the two."""
 
+    @property
+    def measured(self) -> dict[str, Any]:
+        """What the scores depend on; of the systems ``beside``, ``begun`` names the runs."""
+        return self.model_dump(mode="json", exclude={"text", "source", "margin", "beside"})
+
 
 def claims_of(experiment: Experiment) -> dict[str, Claim]:
     """Return the claims about an experiment, by name."""
@@ -111,9 +116,6 @@ def verdict(found: Gain, margin: float) -> str:
 
 # --- measuring --------------------------------------------------------------------------------------------------------
 
-WORDING = {"text", "source", "margin", "beside"}
-"""Fields that change no score; ``begun`` names the runs of ``beside``."""
-
 
 def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, Any] | None:
     """Score both systems with each seed; None if one of the runs is not finished, or if this was done ``before``."""
@@ -122,7 +124,7 @@ def measure(claim: Claim, plan: Plan, before: Mapping[str, Any]) -> dict[str, An
         return None
     manifests = {run.label: read_json(RunDirectory(run.path).manifest) for each in runs.values() for run in each}
     begun = {label: manifest["started"] for label, manifest in manifests.items()}
-    made_from = {**claim.model_dump(mode="json", exclude=WORDING), "begun": begun}
+    made_from = {**claim.measured, "begun": begun}
     if before.items() >= made_from.items():
         return None
     seeds = [run.seed for run in next(iter(runs.values()))]
@@ -189,7 +191,7 @@ def all_claims() -> list[Measured]:
             own = next(experiment.systems[system] for system in claim.compared if system not in BASELINES)
             none = {"updates": own.get("training.updates", updates), "scores": (), "sentence_error": 0.0}
             measured = stored(name)
-            if not measured.items() >= claim.model_dump(mode="json", exclude=WORDING).items():  # not yet, or otherwise
+            if not measured.items() >= claim.measured.items():  # not yet, or otherwise
                 measured = none
             scores = measured["scores"], measured["sentence_error"], measured.get("unpenalized", ())
             found.append(Measured(name, claim, measured["updates"], *scores))

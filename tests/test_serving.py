@@ -139,6 +139,7 @@ def asked(*lines: str, **options: Any) -> Request:
 
 def test_hostile_requests_are_refused(client: Client) -> None:
     for body, status, found in (
+        (b"", 400, "the body: found 0 bytes; must be JSON"),
         (b'{"text": "\xff"}', 400, "the body: "),
         (b"[" * 100000, 400, "the body: "),
         (b'{"text": "a", "beam": 3}', 400, "beam: unknown key; nearest: beam_size"),
